@@ -1,6 +1,6 @@
 """Small, fast, explainable text classification.
 
-Importing this package is light: the names below bring what they need when they are first used.
+Importing this package is fast: each name below is imported, with its dependencies, on first use.
 """
 
 from importlib import import_module

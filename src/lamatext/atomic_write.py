@@ -1,7 +1,8 @@
 """Atomic file writes: after a crash, either the old file or the complete new one exists.
 
-A command with several results is not atomic as a whole. ``unfinished_until_end`` marks its files
-until all of them are written, so that the repeated command may replace those of a killed one.
+A command that writes several files is not atomic as a whole. ``unfinished_until_end`` marks its
+files until all of them are written: if the command is killed, it may replace the marked files when
+it is run again.
 ``locked_folder`` keeps two processes from writing to a folder at the same time.
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from lamatext.errors import ConfigError, DataError
 
-# .NAME.HOST-PID.lamatext: the host, because another machine's process ids mean nothing here.
+# .NAME.HOST-PID.lamatext, with the host because another machine's process ids mean nothing here.
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)\.lamatext")
 _UNFINISHED = ".unfinished"  # in the name of a mark
 _MARKED: ContextVar[frozenset[Path]] = ContextVar("files to mark as unfinished")
@@ -33,7 +34,7 @@ def replace_atomically(path: Path) -> Iterator[Path]:
 
     The target of a symbolic link is replaced, not the link. A FIFO or a device cannot be replaced:
     its own path is yielded and written directly. Temporary files that killed processes have left
-    in the folder are deleted.
+    behind in the folder are deleted.
     """
     temporary = None
     target = path
@@ -62,7 +63,7 @@ def replace_atomically(path: Path) -> Iterator[Path]:
 
 
 def _finish(temporary: Path, target: Path) -> None:
-    """Complete a file before an atomic write: all on the disk, permissions as of the old file."""
+    """Flush a temporary file to disk and copy the old file's permissions before an atomic write."""
     with suppress(OSError), temporary.open("rb+") as file:
         os.fsync(file.fileno())
     with suppress(OSError):
@@ -70,7 +71,7 @@ def _finish(temporary: Path, target: Path) -> None:
 
 
 def _is_of_other_folder(error: OSError, target: Path) -> bool:
-    """Return whether an error in an atomic write is about a file elsewhere, such as the input."""
+    """Return whether an error during an atomic write concerns another file, such as the input."""
     if not isinstance(error.filename, str | os.PathLike) or error.strerror is None:
         return False
     place = Path(error.filename).absolute()
@@ -82,8 +83,8 @@ def _is_of_other_folder(error: OSError, target: Path) -> bool:
 def unfinished_until_end(*paths: Path | None) -> Iterator[None]:
     """Mark atomically written output files as unfinished until the block succeeds.
 
-    The mark is a second, hidden name of the same file (a hard link). It stays behind if the process
-    is killed, see ``is_unfinished``. File systems without hard links have no marks.
+    The mark is a second, hidden name of the same file (a hard link). It remains if the process is
+    killed; see ``is_unfinished``. On file systems without hard links, files are not marked.
     """
     marked = frozenset(filter(None, paths))
     token = _MARKED.set(marked)
@@ -120,7 +121,7 @@ def write_text(path: Path, text: str) -> None:
 def is_special_file(path: Path) -> bool:
     """Return whether a path is a FIFO, socket or device, which cannot be replaced atomically.
 
-    ``/dev/stdout`` is one even if stdout is redirected to a file.
+    ``/dev/stdout`` counts as a device even if stdout is redirected to a file.
     """
     if path.parent in (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd")):
         return path.exists()
@@ -130,7 +131,7 @@ def is_special_file(path: Path) -> bool:
 def delete_stale_files(folder: Path, *, keep_marks: bool = False) -> None:
     """Delete temporary files that crashed atomic writes left behind in a folder.
 
-    With ``keep_marks``, files that killed commands have left stay marked as unfinished.
+    With ``keep_marks``, output files that killed commands left behind stay marked as unfinished.
     """
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -194,7 +195,7 @@ def is_running(pid: int) -> bool:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Create a folder and hold a lock on it, which is released if the process is killed.
+    """Create a folder if necessary and lock it until the block ends or the process is killed.
 
     Windows and some network file systems have no such locks; there, nothing is locked.
 
@@ -222,7 +223,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 def _lock(descriptor: int, folder: Path) -> bool:
     """Try to lock an open folder for this process and return whether it succeeded.
 
-    It is impossible if another process has locked the folder, or has just deleted it.
+    It fails if another process has locked the folder or has just deleted it.
     """
     import fcntl  # not on Windows
 

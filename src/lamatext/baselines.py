@@ -35,7 +35,7 @@ SCRIPT_TEXTS = 1000  # texts from which a baseline recognizes a script without s
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """Row of the leaderboard with accuracy, size and speed of a model or baseline."""
+    """Row of the leaderboard with the accuracy, size and speed of a model or baseline."""
 
     model: str
     accuracy: float  # with several labels per text: the share of texts with all labels right
@@ -116,12 +116,12 @@ class TrainedBaseline:
     decision: "LabelDecision | None" = None  # of a baseline with several labels per text
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict class probabilities with the baseline, calibrated if multi-label."""
+        """Predict class probabilities with the baseline, after calibration if it is multi-label."""
         probabilities = self.model.predict_proba(texts)
         return probabilities if self.decision is None else self.decision.calibrate(probabilities)
 
     def evaluate(self, test: Dataset) -> LeaderboardRow:
-        """Score the baseline on a test set and return its leaderboard row."""
+        """Evaluate the baseline on a test set and return its leaderboard row."""
         truth = self.labels.encode_targets(test.require_labels(), source=test.source)
         texts, started = test.texts.to_pylist(), time.perf_counter()
         probabilities = self.predict_proba(texts)
@@ -143,8 +143,8 @@ def train_baseline(
     """Train the baseline with the given name in ``BASELINES`` on labelled data.
 
     With several labels per text, its probabilities are calibrated and its thresholds chosen on the
-    validation set (a tenth of the training set if there is none) by the rule of our own model, for
-    the same goal. The baseline is then trained again on both sets.
+    validation set (a tenth of the training set if there is none), by the same rule and for the same
+    goal as those of our own model. The baseline is then trained again on both sets.
     """
     check_baselines([name])
     title, make = BASELINES[name]
@@ -165,7 +165,8 @@ def train_baseline(
 class LabelDecision:
     """Calibration and probability thresholds of a multi-label baseline.
 
-    The logit of each label is multiplied by one factor for all labels and shifted.
+    The logit of each label is multiplied by a factor that all labels share, and shifted by an
+    offset of its own.
     """
 
     factors: NDArray[np.float32]  # (L,)
@@ -348,7 +349,7 @@ def _fasttext_line(text: str) -> str:
 
 
 class BaselineKind(NamedTuple):
-    """Title of a baseline and a function that creates it untrained."""
+    """Kind of baseline: its title and a function that creates an untrained baseline."""
 
     title: str
     make: Callable[[], Baseline]

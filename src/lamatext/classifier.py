@@ -1,4 +1,4 @@
-"""TextClassifier: a scikit-learn estimator from texts to labels, with reasons."""
+"""TextClassifier: a scikit-learn estimator that classifies texts and explains its predictions."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from lamatext.training.checkpoint import EpochRecord
     from lamatext.training.trainer import TrainedModel
 
-FEW_TEXTS = 20  # below which a validation set as large as the training set is the training set
+FEW_TEXTS = 20  # with fewer, a validation set as large as the training set is the training set
 
 SETTING_OF_PARAMETER = {
     "heads": "model.heads",
@@ -319,10 +319,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
     def _train(
         self, data: "_FitData", recipe: Recipe, run: dict[str, Any]
     ) -> "tuple[TrainedModel, dict[str, Any] | None]":
-        """Train the classifier's model on labels or on a teacher's probabilities.
+        """Train the classifier's model on labels or on the probabilities of a teacher model.
 
         Returns:
-            The trained parts, and facts about the teacher if there is one.
+            The trained model, and facts about the teacher model (None without a teacher).
         """
         from lamatext.training.trainer import train
 
@@ -376,9 +376,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self._predictor().predict_proba(texts)
 
     def score(self, X: Texts, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Return the classifier's accuracy, the share of texts with exactly the true labels.
+        """Return the classifier's accuracy: the share of texts with exactly the true labels.
 
-        With several labels per text, labels that the classifier lacks are left out with a warning.
+        With several labels per text, true labels that the classifier does not know are dropped,
+        with a warning.
         """
         self._check_fitted()
         if self.thresholds_ is None:
@@ -531,7 +532,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return {**(self.settings or {}), **values}
 
     def _default_recipe(self) -> str:
-        """Return the default recipe name of a classifier, ``student`` or ``default``."""
+        """Return the name of the classifier's default recipe: ``default`` or ``student``.
+
+        It is ``student`` if the teacher is a pretrained encoder.
+        """
         if self.teacher is not None:
             from lamatext.training.teachers import is_encoder_name
 
@@ -630,7 +634,7 @@ class _FitData(NamedTuple):
 def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> list[Any]:
     """Return the classifier's sorted classes; raise DataError if there are fewer than two.
 
-    If it continues a model, they are the model's classes, followed by new ones.
+    If the classifier continues a model, they are the model's classes, followed by the new classes.
     """
     if isinstance(labels, LabelLists):
         classes, texts, or_none = list(labels.classes), len(labels.rows), " or none"
@@ -648,7 +652,7 @@ def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> 
 
 
 def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: bool) -> list[Any]:
-    """Return the classes of the continued classifier, followed by new classes in the data."""
+    """Return the classes of the classifier to continue, followed by the new classes in the data."""
     if is_multi_label != (start.thresholds is not None):
         raise DataError(
             f"the model to continue gives {'one label' if is_multi_label else 'several labels'} "
@@ -665,10 +669,11 @@ def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: 
 
 
 def _open_named_teacher(teacher: object, data: _FitData, unlabelled: Sequence[str]) -> object:
-    """Open the classifier's ``teacher`` if it names a probability file or a saved model.
+    """Open a classifier's teacher model if it is given as a probability file or a saved model.
 
-    The rows of a file match the texts by a column ``text``, or by order: first the texts of the
-    training data, then the unlabelled ones.
+    The rows of a probability file are matched with the texts by a column ``text`` or by order:
+    first the texts of the training data, then the unlabelled texts. Any other teacher is returned
+    unchanged.
     """
     from lamatext.training.teachers import FittedTeacher, is_encoder_name
 
@@ -711,7 +716,7 @@ def _dataset(texts: pa.ChunkedArray, labels: NDArray[Any] | LabelLists, source: 
 def _validation_dataset(
     texts: Texts, labels: Labels, training: NDArray[Any] | LabelLists
 ) -> Dataset:
-    """Convert the classifier's validation data to a dataset with labels as in the training data."""
+    """Convert the classifier's validation data to a dataset and check the form of its labels."""
     column = text_column(texts)
     parsed = _parse_labels(labels, len(column))
     if (

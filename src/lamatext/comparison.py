@@ -1,7 +1,8 @@
 """Comparison of models on the same test texts: paired bootstrap intervals and kinds of texts.
 
-All models predict the same texts. The texts are resampled with replacement, the same ones for every
-model, so that the interval of a difference is not widened by texts that are hard for all of them.
+All models predict the same texts. The texts are resampled with replacement, and every model is
+scored on the same resamples, so that texts that are hard for all models do not widen the interval
+of a difference.
 
 Shapes: n texts, C classes, R resamples.
 """
@@ -22,7 +23,7 @@ from lamatext.progress import SILENT, Progress, track_progress
 
 RESAMPLES = 1000
 CHUNK = 50  # resamples that are in memory at once
-MAX_CLASSES = 20  # shown; the most frequent ones
+MAX_CLASSES = 20  # shown: the most frequent classes
 FEW_UNKNOWN = 0.1  # share of a text's words
 
 ONE_LABEL = ("accuracy", "macro-F1")
@@ -31,7 +32,7 @@ SEVERAL_LABELS = ("micro-F1", "macro-F1")
 
 @dataclass(frozen=True, slots=True)
 class ComparedModel:
-    """Model to compare, with its predictions for the test texts and its costs."""
+    """Model to compare, with its predictions, size, latency and training time."""
 
     name: str
     decided: Flags  # (n, C) the predicted classes
@@ -59,13 +60,13 @@ class Difference:
 
     @property
     def is_tie(self) -> bool:
-        """Whether the compared models are tied, because the interval includes 0."""
+        """Whether the compared models are tied, that is, whether the interval includes 0."""
         return self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """Scores and costs of one model in a comparison."""
+    """Scores of one model in a comparison, with its size, latency and training time."""
 
     model: str
     scores: dict[str, float]  # by metric
@@ -78,7 +79,7 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """Scores of all compared models on one group of texts, with the names of the best."""
+    """Scores of all compared models on one group of texts, with the names of the best models."""
 
     kind: str  # length, unknown words or class
     name: str
@@ -209,7 +210,7 @@ def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:
 
 
 def score_decisions(truth: Flags, decided: Flags, *, is_multi_label: bool) -> dict[str, float]:
-    """Score predicted classes by the comparison metrics (accuracy or micro-F1, and macro-F1)."""
+    """Compute the comparison metrics of predicted classes: accuracy or micro-F1, and macro-F1."""
     counts, everything = _count(truth, decided, []), np.ones((1, len(truth)), np.float32)
     scores = _scores(everything, counts, truth.shape[1], is_multi_label)[0]
     metrics = SEVERAL_LABELS if is_multi_label else ONE_LABEL
@@ -238,7 +239,7 @@ def _scores(
 ) -> Floats:
     """Compute the comparison scores of one model on bootstrap resamples of the test texts.
 
-    With one label per text, micro-F1 is the accuracy. ``draws`` is (R, n), how often each text was
+    With one label per text, micro-F1 is the accuracy. ``draws`` (R, n) says how often each text was
     drawn; the result is (R, 2 + groups + C).
     """
     hits, predicted, positives = (draws @ part for part in counts)
@@ -265,7 +266,7 @@ class _BootstrapScores:
     def compute(
         cls, counts: Sequence["_Counts"], classes: int, is_multi_label: bool, folds: int
     ) -> "_BootstrapScores":
-        """Score the compared models on all texts and on bootstrap resamples."""
+        """Compute the scores of the compared models on all texts and on bootstrap resamples."""
         texts = len(counts[0].hits)
 
         def score(draws: NDArray[np.float32]) -> Floats:
@@ -286,7 +287,7 @@ class _BootstrapScores:
         return Difference(value, float(min(low, value)), float(max(high, value)))
 
     def winners(self, column: int, texts: int) -> list[int]:
-        """Return the compared models that are best on a group of texts; several if tied."""
+        """Return the indices of the compared models that are best, or tied, on a group of texts."""
         best = int(self.observed[:, column].argmax())
         others = [i for i in range(len(self.observed)) if i != best]
         ties = [i for i in others if self.difference((best, i), column, texts).is_tie]
@@ -310,7 +311,7 @@ def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
 def _group_columns(
     truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield a row of the comparison for each group of texts, by length, unknown words or class."""
+    """Yield the kind, name, number of texts and score column of each group in a comparison."""
     for place, group in enumerate(groups):
         yield group.kind, group.name, int(group.is_member.sum()), 2 + place
     texts = truth.sum(axis=0)

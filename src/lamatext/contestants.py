@@ -1,7 +1,7 @@
-"""The models that ``lamatext compare`` compares: our own, baselines, MiniLM and saved models.
+"""Contestants of ``lamatext compare``: our own model, baselines, MiniLM and saved models.
 
-All of them are trained on the same texts and predict the same test texts or, on little data, the
-same folds of a cross-validation.
+New models are trained on the same texts. All models predict the same test texts or, with few texts,
+the texts of all folds; the new models are then trained for each fold (cross-validation).
 """
 
 import tempfile
@@ -161,7 +161,7 @@ def _contestant(
 def _compare_recipe(
     title: str, recipe: Recipe, splits: Splits, test: Dataset, device: str, progress: Progress
 ) -> ComparedModel:
-    """Train a contestant by its recipe, save it and predict the test texts with it."""
+    """Train a contestant with its recipe, save it and predict the test texts with it."""
     progress.stage(f"training {title}")
     started = time.perf_counter()
     with empty_cache():  # every contestant prepares its own texts
@@ -221,7 +221,7 @@ def _compare_saved_model(
 ) -> ComparedModel:
     progress.stage(f"predicting with {folder}", len(test))
     config = load_config(folder)
-    trained = _load(Path(folder), seconds=None)  # it knows the time of its epochs alone
+    trained = _load(Path(folder), seconds=None)  # it remembers only the time of its epochs
     own = LabelEncoder(tuple(config["labels"]))
     names = LabelEncoder.fit(splits.train.require_labels()).names
     columns = own.encode(names)

@@ -1,8 +1,9 @@
 """Continued training: the scores of a model before and after it learned from new data.
 
 The score is the accuracy or, if a text may have several labels, micro-F1. Both are 2·hits / size,
-summed over the texts: for each text, hits are the labels that are right and size is the number of
-its labels plus that of the predicted ones. A label that the old model does not know is an error.
+summed over the texts: for each text, hits is the number of correctly predicted labels and size is
+the number of true labels plus the number of predicted labels. A label that the old model does not
+know is an error.
 """
 
 from collections.abc import Sequence
@@ -33,11 +34,11 @@ class ScoreChange:
     before_interval: Interval
     after: float
     after_interval: Interval
-    folds: int = 0  # of the cross-validation that gave the score after; 0 for a test set
+    folds: int = 0  # of the cross-validation that gave ``after``; 0 for a test set
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether the continuation clearly lowered the score on old data."""
+        """Whether continued training has clearly lowered the score on old data."""
         return self.is_old and self.after < self.before_interval[0]
 
     def as_dict(self) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def measure_changes(
     new: tuple[Dataset, AnyScores],
     progress: Progress = SILENT,
 ) -> list[ScoreChange]:
-    """Score a model before and after continued training, on the old and new test sets.
+    """Measure the scores of a model before and after continued training, on old and new test sets.
 
     Args:
         before: the folder of the model that was continued.
@@ -90,7 +91,7 @@ def _change(
 
 
 def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, Interval]:
-    """Score a model before or after continued training, with a 95 % interval."""
+    """Compute the score of a model before or after continued training, and its 95 % interval."""
     progress.stage(f"scoring on {test.source}", len(test))
     texts = chain.from_iterable(batch.to_pylist() for batch in text_batches(test.texts))
     predictions = model.predict(track_progress(texts, progress)).tolist()

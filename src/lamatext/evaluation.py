@@ -1,4 +1,4 @@
-"""Choice of evaluation data: which texts of a source a saved model may be scored on.
+"""Choice of evaluation data: which texts of a source a saved model may be evaluated on.
 
 ``find_start_model`` finds the test sets and training texts of a model that is continued: those of
 its own data and of the data of its ancestors.
@@ -25,7 +25,7 @@ from lamatext.saved.format import Config, load_config, saved_recipe
 from lamatext.saved.model_io import TrainingData, all_training_data
 from lamatext.settings import Recipe
 
-FEW, MOST = 0.01, 0.9  # shares of training texts that hardly raise the scores, or decide them
+FEW, MOST = 0.01, 0.9  # shares of training texts with which scores hardly rise, or mean little
 
 
 def load_evaluation_data(
@@ -68,7 +68,7 @@ def load_evaluation_data(
 
 
 def _recognize(texts: Dataset, trained_on: Sequence[TrainingData]) -> tuple[int, int]:
-    """Count the evaluation texts that are known training texts, and those that were checked."""
+    """Count the evaluation texts that are known training texts, and the texts that were checked."""
     sketches = [data.facts["sketch"] for data in trained_on if "sketch" in data.facts]
     found = [TextSketch.from_json(sketch).recognize(texts.texts) for sketch in sketches]
     return max(found, key=lambda pair: pair[0] / max(pair[1], 1), default=(0, 0))
@@ -115,7 +115,7 @@ def _reader(
 
 
 def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
-    """Return the held-out texts of a source that the model was trained on, or None for others."""
+    """Return the evaluation texts of a source that the model was trained on, or None for others."""
     trained_on = data.facts.get("fingerprint")
     rest = _leave_out_again(whole, data)
     dropped = len(whole) - len(rest)
@@ -160,7 +160,7 @@ def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
 def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
     """Repeat the training/test split of a saved model's training run for its evaluation.
 
-    None is returned if the data has changed since then.
+    Return None if the data has changed since then.
     """
     counts = [data.facts.get(f"{part}_texts", 0) for part in ("training", "test", "validation")]
     if whole.labels is None or not counts[1]:
@@ -179,7 +179,7 @@ def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
 
 @dataclass(frozen=True, slots=True)
 class StartSearch:
-    """Old data to evaluate a continued model on, and the reasons if some of it is missing."""
+    """Old data for evaluating a continued model, with reasons why some of it is missing."""
 
     model: StartModel
     untested: tuple[str, ...]  # reasons why old test sets were not found
@@ -194,7 +194,7 @@ def find_start_model(
     Args:
         folder: the saved model, whose training is continued.
         old_data: labelled texts to score it on, instead of the test sets that it remembers.
-        options: limits of the reading.
+        options: limits for reading the data.
     """
     config = load_config(folder)
     tests = [] if old_data is None else [_unseen_data(folder, old_data, options)]

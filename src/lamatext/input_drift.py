@@ -1,6 +1,6 @@
-"""Drift: how new texts differ from the validation texts of a saved model.
+"""Input drift: how new texts differ from the validation texts of a saved model.
 
-Compared are the shares of unknown words, of outliers and of each predicted label. No text is kept:
+The shares of unknown words, of outliers and of each predicted label are compared. No text is kept:
 the counts are collected batch by batch.
 """
 
@@ -16,7 +16,7 @@ from lamatext.metrics import wilson_interval
 from lamatext.outliers import OUTLIER, ValidationStatistics
 from lamatext.runtime.predictor import Predictor
 
-ERROR_RATE = 0.05  # probability that any share is marked although nothing has changed
+ERROR_RATE = 0.05  # probability that any share is marked as changed although nothing has changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Drift:
 
     @property
     def shares(self) -> list[DriftShare]:
-        """All measures of drift (unknown words, outliers and each label)."""
+        """All measures of drift: the shares of unknown words, outliers and each label."""
         return [self.unknown_words, self.outliers, *self.labels]
 
     def as_dict(self) -> dict[str, object]:
@@ -92,7 +92,8 @@ def measure_drift(predictor: Predictor, batches: Iterable[Sequence[str]], source
 class _WordCounts:
     """Counts of known and unknown words in new texts, to measure drift.
 
-    The words of a text are not independent of each other, so the error comes from the texts.
+    The words of a text are not independent of each other, so the standard error is computed from
+    the counts of each text.
     """
 
     def __init__(self) -> None:
@@ -105,7 +106,7 @@ class _WordCounts:
         self.squares += [unknown @ unknown, unknown @ words, words @ words]
 
     def compare(self, validation: ValidationStatistics, texts: int, z: float) -> DriftShare:
-        """Measure the drift in the share of unknown words, with an interval."""
+        """Measure the drift in the share of unknown words, with a confidence interval."""
         share = self.unknown / max(self.words, 1.0)
         old = validation.unknown_words / max(validation.words, 1)
         squared = self.squares @ [1, -2 * share, share * share]

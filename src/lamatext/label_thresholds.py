@@ -1,15 +1,15 @@
 """Thresholds of a multi-label model: the probability from which each label is predicted.
 
 They are chosen on validation data for a goal. If the probabilities are calibrated, F1 is largest at
-a threshold of F*/2, where F* is that largest F1 (Lipton et al. 2014). The validation labels say how
-many predictions are right, blended with what the probabilities themselves expect, because the best
-of many thresholds on a few validation texts is best by luck.
+a threshold of F*/2, where F* is that largest F1 (Lipton et al. 2014). The number of correct
+predictions is counted with the validation labels and blended with the number that the probabilities
+predict: the best of many thresholds on a few validation texts would be best by luck.
 
 For a label that was hardly learned, F1 is largest if nearly every text gets it. Lower limits
 prevent that: 1 %; odds of 1 + 5/k times the label's mean probability, where k training and
 validation texts have the label; and a little more than the probability of a text without known
-words, so that no evidence never means a label that fewer than a tenth of the texts have. Shapes:
-n texts, L labels.
+words, so that a text without evidence never gets a label that fewer than a tenth of the texts have.
+Shapes: n texts, L labels.
 """
 
 import warnings
@@ -29,7 +29,7 @@ Flags = NDArray[np.bool_]
 Metric = Literal["micro-f1", "macro-f1"]
 LabelForm = Literal["lists", "sets", "indicator"]  # indicator: a matrix of 0 and 1
 
-EXPECTED_TEXTS = 200.0  # texts with a label at which its labels and its probabilities weigh equal
+EXPECTED_TEXTS = 200.0  # texts with a label at which counted and predicted numbers weigh the same
 MIN_THRESHOLD = 0.01
 RARE_TEXTS = 5.0  # texts with a label at which its threshold is at least about twice its mean
 MAX_LOWER_LIMIT = 0.5
@@ -49,18 +49,21 @@ class LabelThresholds:
     form: LabelForm = "lists"  # of the labels in training, and of the answers
 
     def decide(self, probabilities: Floats) -> Flags:
-        """Return which labels each text gets, given probabilities and thresholds."""
+        """Return a mask of the labels whose probabilities reach their thresholds."""
         return reaches_threshold(probabilities, self.values)
 
 
 def reaches_threshold(probabilities: Floats, thresholds: Floats) -> Flags:
-    """Return which probabilities reach their label's threshold (a threshold of 1 never)."""
+    """Return a mask of the probabilities that reach their label's threshold (never if it is 1)."""
     reached: Flags = (probabilities >= thresholds) & (thresholds < NEVER)
     return reached
 
 
 def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
-    """Return the labels that reach their thresholds; without any, the most probable class."""
+    """Return a mask of the labels that reach their thresholds, or of the most probable classes.
+
+    The most probable class of each text is returned if ``thresholds`` is None.
+    """
     if thresholds is not None:
         return thresholds.decide(probabilities.astype(np.float32))
     decided = np.zeros(probabilities.shape, np.bool_)
@@ -157,8 +160,8 @@ def _precise_threshold(
     """Return the lowest threshold with sufficient precision for a label, or ``NEVER``.
 
     The precision of the k most probable texts has a Beta distribution: the counted texts are added
-    to ``ASSUMED_TEXTS`` that are right as often as the probabilities say. It is high enough if it
-    is below the given one with a probability of at most ``MAX_RISK``.
+    to ``ASSUMED_TEXTS`` that are right as often as the probabilities say. The precision is
+    sufficient if it is below ``precision`` with a probability of at most ``MAX_RISK``.
     """
     from scipy.special import betainc  # only when training
 

@@ -1,7 +1,7 @@
 """Metrics of a classifier: accuracy, F1, log loss, confusion, calibration, accuracy over coverage.
 
-Those of a multi-label model are micro- and macro-F1, average precision and Hamming loss. They equal
-those of scikit-learn. Everything is computed with numpy alone.
+The metrics of a multi-label model are micro- and macro-F1, average precision and Hamming loss. They
+equal the metrics of scikit-learn. Everything is computed with numpy alone.
 
 Shapes: n texts, C classes, L labels of a multi-label model.
 """
@@ -18,8 +18,8 @@ BINS = 15  # of the reliability diagram and the calibration error
 MIN_ANSWERED = 5  # percent of the texts that a threshold must leave answered
 SIMULTANEOUS_Z = 3.02  # 95 % for 20 intervals together (Bonferroni); nearby thresholds correlate
 
-FOLD_VARIANCE = 1.25  # of the accuracy of a cross-validation, over that of independent texts
-ERROR_POWER = 0.35  # of the number of training texts with which the error falls
+FOLD_VARIANCE = 1.25  # variance of a cross-validated accuracy, over that on independent texts
+ERROR_POWER = 0.35  # the error is proportional to n to the power of minus this, for n texts
 RESAMPLES = 500  # of the confusion matrix, for the interval of macro-F1
 MIN_CLASS_TEXTS = 10  # of every class, for an interval of macro-F1
 
@@ -30,7 +30,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """Metrics of one class (precision, recall, F1 and number of texts)."""
+    """Metrics of one class: precision, recall, F1 and number of texts."""
 
     label: str
     precision: float
@@ -41,7 +41,7 @@ class ClassScores:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Metrics for a reliability diagram (confidence and accuracy per confidence bin)."""
+    """Metrics for a reliability diagram: mean confidence and accuracy in each confidence bin."""
 
     confidence: list[float]
     accuracy: list[float]
@@ -137,7 +137,7 @@ def score_targets(
     *,
     folds: int = 0,
 ) -> AnyScores:
-    """Compute all metrics of a model with one label per text, or with several.
+    """Compute all metrics of a model with one or several labels per text.
 
     ``truth`` holds class indices (n,) if ``predicted`` is None; otherwise both are label matrices
     (n, L).
@@ -183,9 +183,9 @@ def accuracy_interval(accuracy: float, texts: int, folds: int = 0) -> tuple[floa
     """Compute the 95 % confidence interval of an accuracy from a test set or cross-validation.
 
     For a test set it is the Wilson interval. The models of a cross-validation are trained on fewer
-    texts than the final model and on mostly the same ones: the interval is widened by the variance
-    between folds, and upwards by what more texts gain if the error falls with their number to the
-    power of 0.35, as is typical of text classifiers.
+    texts than the final model and on mostly the same texts: the interval is widened by the variance
+    between folds, and upwards by the expected gain from more texts. The error is assumed to be
+    proportional to n^−0.35 for n training texts, as is typical of text classifiers.
     """
     if not folds:
         return wilson_interval(accuracy, texts)
@@ -200,8 +200,8 @@ def macro_f1_interval(confusion: Numbers, folds: int = 0) -> tuple[float, float]
 
     It is widened for cross-validation as the interval of the accuracy is. If no text is
     misclassified, resampling shows no variance, and it is the Wilson interval. If a class has fewer
-    than ``MIN_CLASS_TEXTS`` texts there is none: the F1 of such a class is biased and hardly varies
-    when a few texts are drawn again, so the interval would cover too rarely.
+    than ``MIN_CLASS_TEXTS`` texts, None is returned: the F1 of such a class is biased and hardly
+    varies when a few texts are drawn again, so the interval would too rarely contain the true F1.
     """
     texts_of_class = confusion.sum(axis=1)
     if texts_of_class[texts_of_class > 0].min(initial=MIN_CLASS_TEXTS) < MIN_CLASS_TEXTS:
@@ -235,7 +235,7 @@ def independent_texts(texts: int, folds: int) -> int:
 
 
 def remaining_error(folds: int) -> float:
-    """Estimate how a model's error shrinks when it is trained on all cross-validation folds."""
+    """Estimate by what factor the error shrinks with training on all cross-validation folds."""
     return float((1 - 1 / folds) ** ERROR_POWER)
 
 
@@ -245,7 +245,7 @@ def confusion_matrix(truth: Numbers, predicted: Numbers, classes: int) -> Number
 
 
 def per_class_scores(labels: Sequence[object], confusion: Numbers) -> list[ClassScores]:
-    """Compute precision, recall and F1 of each class from a confusion matrix, with 0/0 as 0."""
+    """Compute precision, recall and F1 of each class from a confusion matrix (0 if undefined)."""
     hits = np.diag(confusion).astype(np.float64)
     predicted, texts = confusion.sum(axis=0), confusion.sum(axis=1)
     precision = hits / np.maximum(predicted, 1)
@@ -297,7 +297,7 @@ def merge_small_bins(reliability: Reliability) -> Reliability:
 
 
 def calibration_error(reliability: Reliability) -> float:
-    """Compute the expected calibration error (ECE), the mean of |confidence − accuracy|."""
+    """Compute the expected calibration error (ECE): the mean of |confidence − accuracy|."""
     texts = np.array(reliability.texts)
     gaps = np.abs(np.array(reliability.confidence) - np.array(reliability.accuracy))
     return float((gaps * texts).sum() / texts.sum())
@@ -329,7 +329,7 @@ def accuracy_over_coverage(confidence: Floats, correct: Flags) -> list[CoverageP
 
 
 def find_threshold(coverage: Sequence[CoveragePoint], target: float) -> CoveragePoint | None:
-    """Return the lowest confidence threshold with an accuracy of at least ``target``, or None."""
+    """Find the lowest confidence threshold that reaches the ``target`` accuracy, or return None."""
     return next((point for point in reversed(coverage) if point.accuracy >= target), None)
 
 
@@ -395,7 +395,7 @@ def micro_f1_interval(hits: Numbers, sizes: Numbers, folds: int = 0) -> tuple[fl
 
     Args:
         hits: number of labels of each text that are predicted correctly (n,).
-        sizes: number of true labels of each text plus that of the predicted ones (n,).
+        sizes: number of true labels of each text plus number of its predicted labels (n,).
         folds: number of folds if the predictions are from cross-validation.
     """
     value = float(2 * hits.sum() / max(int(sizes.sum()), 1))
@@ -423,7 +423,7 @@ def average_precisions(truth: Flags, scores: NDArray[np.floating[Any]]) -> Float
 def mean_present_precision(truth: Flags, scores: NDArray[np.floating[Any]]) -> float:
     """Compute the mean average precision over all labels that occur in the texts (0 if none).
 
-    It is the validation score of a multi-label model: some labels may be too rare to be there.
+    It is the validation score of a multi-label model, since validation texts may lack rare labels.
     """
     precisions = average_precisions(truth, scores)[truth.any(axis=0)]
     return float(precisions.mean()) if len(precisions) else 0.0

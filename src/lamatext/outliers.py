@@ -1,4 +1,4 @@
-"""Outlier scores: how unlike the texts of the training and validation sets a text is.
+"""Outlier scores: how much a text differs from the training and validation texts.
 
 A text is unusual if no class gets much evidence, or if the model knows few of its words. With the
 logits g of the n-gram model, its biases b, the logits n of the network and the share κ of words in
@@ -6,10 +6,11 @@ the vocabulary,
 
     evidence = κ · max_c (g_c + n_c / 2) + (1 − κ) · min_c b_c
 
-Unknown words count as evidence for no class, like the bias of the rarest one, however frequent
-another class is; a text without known words (κ = 0) has no evidence at all. The validation texts,
-scored by models that were not trained on them, turn the evidence into a score with a meaning: 0.99
-is more unusual than 99 % of the validation texts, above 1 than all of them.
+Unknown words are evidence for no class: they count like the bias of the rarest class, however
+frequent another class is. A text without known words (κ = 0) has no evidence at all. Compared with
+the validation texts, which are scored by models that were not trained on them, the evidence becomes
+a score with a meaning: a text with the score 0.99 is more unusual than 99 % of the validation
+texts, and a text with a score above 1 is more unusual than all of them.
 Shapes: n texts, C classes.
 """
 
@@ -32,7 +33,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ValidationStatistics:
-    """Statistics of the validation texts, the reference for outlier scores and drift."""
+    """Statistics of the validation texts, which are the reference for outlier scores and drift."""
 
     texts: int
     words: int
@@ -62,7 +63,7 @@ def text_evidence(
     Args:
         network: logits of the network (n, C).
         ngrams: logits of the n-gram model (n, C), or None.
-        base: its logits for a text without known n-grams (C,) or (n, C), or None.
+        base: the n-gram model's logits for a text without known n-grams (C,) or (n, C), or None.
         known: share of words in the vocabulary (n,).
     """
     logits = network * NETWORK_FACTOR
@@ -86,7 +87,7 @@ def known_share(words: Counts, unknown_words: Counts) -> Floats:
 def collect_statistics(
     evidence: Floats, words: Counts, unknown_words: Counts, labels: Sequence[int]
 ) -> ValidationStatistics:
-    """Compute the statistics of validation texts that outlier scores and drift refer to.
+    """Compute the statistics of validation texts that outlier scores and drift are relative to.
 
     Args:
         evidence: evidence of each text (n,), from models not trained on it.
@@ -105,10 +106,11 @@ def collect_statistics(
 
 
 def outlier_scores(evidence: Floats, reference: Sequence[float]) -> NDArray[np.float64]:
-    """Compute outlier scores, the share of validation texts that are less unusual.
+    """Compute the outlier score of each text: the share of validation texts that are less unusual.
 
-    Below the lowest quantile, the score goes on above 1 in units of the distance from the lowest
-    quantile to the median; it is 2 for a text without any evidence.
+    For evidence below the lowest quantile, the score exceeds 1 by the distance to that quantile, in
+    units of the distance from the lowest quantile to the median; it is 2 for a text without any
+    evidence.
     """
     return np.array([_outlier_score(value, reference) for value in evidence.tolist()])
 

@@ -1,4 +1,4 @@
-"""The training pipeline, the story of ``lamatext train``: read, split, train, score, save.
+"""Training pipeline of ``lamatext train``: read, split, train, score, save.
 
 prepare_run_folder    make the output folder, or say why it cannot be used
 read_splits           read the data and split it into training, validation and test set
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 TEST_FRACTION = 0.1
 AVERAGE_EMBEDDING = "average embedding"
 AVERAGE_SETTINGS = {"model.name": "avg", "ngrams.enabled": False}
-MIN_TEST_TEXTS = 200  # fewer are replaced by cross-validation
+MIN_TEST_TEXTS = 200  # with fewer, cross-validation is used instead
 FOLDS = 5
 MIN_TEXTS = 10  # to train and score on
 MAX_EXAMPLES = 4  # test texts that the model card and the web page show
@@ -104,7 +104,7 @@ class Splits:
     teacher: object = None  # from which the model learns; see ``TextClassifier``
     unlabelled: tuple[str, ...] = ()  # texts that the teacher labels
     start: StartModel | None = None  # the model that is continued
-    moved: tuple[int, ...] = ()  # rows that it was trained on: not for testing
+    moved: tuple[int, ...] = ()  # rows that the continued model was trained on: not for testing
     test_source: str | None = None  # of a test set that was given
     streamed: StreamedTexts | None = None  # if ``train`` is only a sample of the training texts
 
@@ -191,11 +191,11 @@ def _is_unfinished(folder: Path) -> bool:
 def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
     """Return whether a folder already holds the finished model of this pipeline run.
 
-    The run is the same if its settings and the contents of its data are: the fingerprints of the
-    texts and labels decide, not the name of the file.
+    The run is the same if its settings and the contents of its data are the same: fingerprints of
+    the texts and labels are compared, not the name of the file.
 
     Raises:
-        ConfigError: if it holds the finished model of another run.
+        ConfigError: if the folder holds the finished model of another run.
     """
     if _is_unfinished(folder) or not (folder / CONFIG).is_file():
         return False
@@ -226,7 +226,7 @@ def _is_child(config: Config, start: StartModel | None) -> bool:
 
 
 def _settings_agree(requested: object, saved: object) -> bool:
-    """Return whether the requested pipeline settings match the saved ones (or are ``auto``)."""
+    """Return whether the requested pipeline settings are ``auto`` or match the saved settings."""
     if isinstance(requested, dict) and isinstance(saved, dict):
         return all(_settings_agree(value, saved.get(name)) for name, value in requested.items())
     return requested in ("auto", saved)
@@ -237,14 +237,14 @@ def _settings_agree(requested: object, saved: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TeacherOptions:
-    """Options of a pipeline run about its teacher and the texts for it to label."""
+    """Options of a pipeline run for its teacher model and the texts that the teacher labels."""
 
     name: str  # a pretrained encoder, the folder of a saved model, or a file of probabilities
     unlabelled: Sequence[str] = ()  # sources of texts
     id_column: str | None = None  # matches the rows of a file of probabilities with the data
 
     def read_unlabelled(self, options: ReadOptions) -> Iterator[str]:
-        """Yield the texts of all unlabelled files, for the teacher to label."""
+        """Yield the texts of all unlabelled data sources, which the teacher model labels."""
         for source in self.unlabelled:
             columns, batches = open_table(source, options).text_batches(options)
             for batch in batches:
@@ -252,7 +252,10 @@ class TeacherOptions:
                 yield from (text for text in texts if text.strip())
 
     def open(self, source: str, options: ReadOptions, train: Dataset) -> object:
-        """Read the teacher's probability file and match it with the pipeline's data."""
+        """Open the teacher of a pipeline run, matching a probability file with the training data.
+
+        Any other teacher is returned by its name.
+        """
         if not is_probability_file(self.name):
             return self.name
         columns, ids, texts = train.layout.text_columns, list[str](), list[str]()
@@ -275,7 +278,7 @@ class TeacherOptions:
 
 @dataclass(frozen=True, slots=True)
 class DataSources:
-    """Data sources of a pipeline run from the command line, with read options."""
+    """Data sources of a pipeline run, with the options for reading them."""
 
     train: str  # its own test part is used if it has one
     test: str | None = None
@@ -283,7 +286,7 @@ class DataSources:
     without: Path | None = None  # a file of suspects, whose rows are left out of the training data
     reading: ReadOptions = DEFAULTS  # the other files are read like the first one
     teacher: TeacherOptions | None = None
-    start: StartModel | None = None  # a model to continue; its training texts never test
+    start: StartModel | None = None  # a model to continue; its training texts are never test texts
 
 
 def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILENT) -> Splits:
@@ -424,7 +427,7 @@ def _leave_out_trained(splits: Splits) -> Splits:
 def _read_like_start(
     options: ReadOptions, start: StartModel | None
 ) -> tuple[ReadOptions, list[str]]:
-    """Return read options that match the training data of the model to continue."""
+    """Return read options that match the data of the model to continue, and its labels."""
     if start is None:
         return options, []
     config = load_config(start.folder)
@@ -435,9 +438,10 @@ def _read_like_start(
 
 
 def stream_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILENT) -> Splits:
-    """Read the data of a pipeline run as a stream, with the tokenized training texts on disk.
+    """Read the data of a pipeline run as a stream and write the tokenized training texts to disk.
 
-    A teacher, a model to continue, suspects and several training processes are refused.
+    A teacher, a model to continue, a suspects file and several training processes raise
+    ConfigError.
     """
     from lamatext.training.process_group import current_processes
 
@@ -486,12 +490,12 @@ def split_dataset(
     *,
     seen: Rows | None = None,
 ) -> Splits:
-    """Split the pipeline's data into training, validation and test sets, unless given.
+    """Split the pipeline's data into training, validation and test sets, keeping those given.
 
     Duplicates and texts of the same group are never in two of these sets. With times, the newest
     texts are held out. If the test set would have fewer than ``MIN_TEST_TEXTS`` texts, the model is
-    trained on all texts, and scored by cross-validation. The rows ``seen``, on which a model that
-    is continued was trained, are never test texts: if they are drawn, they are moved to training,
+    trained on all texts, and scored by cross-validation. The rows ``seen``, on which the model to
+    continue was trained, are never test texts: if they are drawn, they are moved to training,
     together with their duplicates and groups.
     """
     if not pc.any(pc.not_equal(pc.utf8_trim_whitespace(train.texts), "")).as_py():
@@ -535,7 +539,7 @@ def _cross_validation_splits(
 def _move_seen(
     dataset: Dataset, test: Rows, groups: Rows, seen: Rows | None
 ) -> tuple[Rows, tuple[int, ...]]:
-    """Separate test texts that the continued model was trained on from unseen ones."""
+    """Separate test texts that the model to continue was trained on from unseen test texts."""
     if seen is None:
         return test, ()
     is_moved = np.isin(groups[test], groups[seen])
@@ -602,7 +606,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     resume: bool = False,
     max_examples: int = MAX_EXAMPLES,
 ) -> TrainingResult:
-    """Run the training pipeline, which trains, saves and scores a model and its baselines."""
+    """Run the training pipeline: train, save and score a model, then its baselines."""
     check_baselines(baselines)
     baselines = baselines if splits.streamed is None else ()  # they train in memory
     splits = replace(splits, test=_known_classes(splits).drop_unknown(splits.test))
@@ -638,7 +642,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
         metrics["continuation"] = [change.as_dict() for change in changes]
     add_metrics(folder, metrics)
     delete_stale_files(folder)
-    for path in folder.glob(f".{CHECKPOINT}.*"):  # a teacher's, or left by a killed run
+    for path in folder.glob(f".{CHECKPOINT}.*"):  # of a teacher, or left over from a killed run
         path.unlink(missing_ok=True)
     checkpoint.unlink(missing_ok=True)  # last: without a checkpoint the run counts as finished
     return TrainingResult(folder, scores, leaderboard, examples, len(splits.folds), tuple(changes))
@@ -683,7 +687,7 @@ def _score_changes(
 
 
 def _known_classes(splits: Splits) -> LabelEncoder:
-    """Return the classes of the pipeline's model, starting with those of the continued model."""
+    """Return a label encoder for the pipeline's model; classes of a continued model come first."""
     labels = LabelEncoder.fit(splits.train.require_labels())
     if splits.start is None:
         return labels
@@ -692,7 +696,7 @@ def _known_classes(splits: Splits) -> LabelEncoder:
 
 
 def _announce_teacher_per_fold(splits: Splits, progress: Progress) -> None:
-    """Report that the pipeline trains a teacher for each cross-validation fold."""
+    """Report that the pipeline trains a teacher model for each cross-validation fold."""
     if splits.folds and splits.teacher is not None:
         from lamatext.training.teachers import is_encoder_name
 
@@ -741,7 +745,7 @@ def fit_recipe(
 def score_saved_model(
     folder: Path, test: Dataset, progress: Progress = SILENT
 ) -> tuple[AnyScores, float]:
-    """Score the pipeline's saved model on a test set; return the scores and texts per second."""
+    """Evaluate the pipeline's saved model on a test set; return its scores and texts per second."""
     predictor = Predictor.load(folder)
     test, truth = encode_test_labels(predictor, test)
     predictor.predict_proba([""])  # load the engine before the clock starts
@@ -773,7 +777,7 @@ FoldModel = Callable[[Dataset, Dataset, Progress], FoldPrediction]
 
 
 def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> AnyScores:
-    """Score a recipe or baseline by cross-validation, training one model per fold."""
+    """Evaluate a recipe or baseline by cross-validation, training one model per fold."""
     encoder = _known_classes(splits)
     rows, probabilities, decided = cross_validated_predictions(splits, fit_fold, progress)
     truth = encoder.encode_targets(splits.test.require_labels())[rows]
@@ -784,7 +788,7 @@ def cross_validate(splits: Splits, fit_fold: FoldModel, progress: Progress) -> A
 def cross_validated_predictions(
     splits: Splits, fit_fold: FoldModel, progress: Progress
 ) -> CrossValidatedPredictions:
-    """Predict each text of the pipeline's data by cross-validation."""
+    """Predict the texts of the pipeline's test folds with models trained on the other folds."""
     data = splits.test
     encoder = _known_classes(splits)
     probabilities = np.zeros((len(data), len(encoder.classes)))
@@ -824,7 +828,7 @@ def fit_baseline_fold(
 
 
 def choose_test_examples(test: Dataset, count: int) -> list[dict[str, str]]:
-    """Choose example texts from the pipeline's test set for model card and web page.
+    """Choose example texts from the pipeline's test set for the model card and the web page.
 
     They are drawn at random, of different classes if possible, whether or not the model predicts
     them correctly; shorter texts are preferred.

@@ -16,6 +16,6 @@ def softmax(logits: NDArray[F]) -> NDArray[F]:
 
 
 def sigmoid(logits: NDArray[F]) -> NDArray[F]:
-    """Return the sigmoid of each logit; the formula with tanh does not overflow."""
+    """Return the sigmoid of each logit, computed with tanh so that it does not overflow."""
     probabilities: NDArray[F] = 0.5 * (1 + np.tanh(0.5 * logits))
     return probabilities

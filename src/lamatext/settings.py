@@ -286,7 +286,7 @@ class Recipe(Settings):
         return self
 
     def with_values(self, values: Mapping[str, object], *, where: str = "--set") -> "Recipe":
-        """Return a copy of the recipe with some settings replaced, given by their dotted names."""
+        """Return a copy of the recipe with new values for the settings given by dotted name."""
         tree = self.model_dump()
         for name, value in values.items():
             _replace_setting(tree, name, value, where)

@@ -9,13 +9,13 @@ are ranked by
     score = 1 − min(1, p / Hᵃ)
 
 which lies between two rankings of confident learning (Northcutt et al. 2021), p and p / H. The
-entropy tells wrong labels from right labels of hard texts: a wrong label is any label, while a
-right one that the models do not expect is usually the only alternative to the expected one. It
-tells less the more often the models are wrong, hence the exponent.
+entropy helps to tell wrong labels from correct labels of hard texts: a wrong label can be any
+label, while a correct label that the models do not expect is usually the only alternative to the
+expected label. The more often the models are wrong, the less the entropy tells; hence the exponent.
 
-Near-duplicates with different labels and outliers are listed, too: texts that are more unusual than
-99 % of the others, and whose evidence is below Tukey's fence or most of whose words are unknown, so
-that usual data has none.
+Near-duplicates with different labels are listed, too, and so are outliers: texts that are more
+unusual than 99 % of the others, and whose evidence is below Tukey's fence or most of whose words
+are unknown, so that ordinary data has no outliers.
 
 Finished folds are kept in a folder from which an interrupted search resumes.
 Shapes: n texts, C classes.
@@ -75,15 +75,15 @@ Logits = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """Text with a suspect label, or an outlier, with the reasons."""
+    """Text that has a suspect label or is an outlier, with its scores and an explanation."""
 
     row: int  # in the dataset
     label: str
     suggestion: str  # the most probable other label
     score: float | None  # from 0 to 1, see ``suspect_scores``
     label_probability: float | None  # of models that were not trained on the text
-    suggestion_probability: float | None  # None, as the others, if the text could not be held out
-    is_improbable: bool  # the label, for the models
+    suggestion_probability: float | None  # None, like the others, if the text could not be held out
+    is_improbable: bool  # whether the label is, according to the models
     duplicate: int | None  # row of a near-duplicate with another label
     is_outlier: bool
     explanation: Explanation  # of the suggestion against the label
@@ -187,7 +187,7 @@ def _check_labels(dataset: Dataset) -> LabelEncoder:
 
 
 class OutOfFoldPredictions(NamedTuple):
-    """Out-of-fold predictions for finding suspect labels, as calibrated logits."""
+    """Out-of-fold predictions (calibrated logits) for finding suspect labels."""
 
     is_checked: NDArray[np.bool_]  # (n,) false for the only text of a label
     logits: Floats  # (n, C) mean over the repetitions
@@ -201,7 +201,7 @@ class OutOfFoldPredictions(NamedTuple):
 
 
 def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
-    """Compute a score from 0 to 1 for how suspect each label is, from class probabilities."""
+    """Compute how suspect each label is from class probabilities, as a score from 0 to 1."""
     own = probabilities[np.arange(len(labels)), labels]
     terms = probabilities * np.log(np.maximum(probabilities, 1e-300))
     entropy = -terms.sum(axis=1) / np.log(probabilities.shape[1])
@@ -279,8 +279,8 @@ class OutOfFoldModels:
     def predict_fold(self, number: int, progress: Progress = SILENT) -> pa.Table:
         """Fit the model of one fold and predict its held-out texts, to find suspect labels.
 
-        Its columns are the row in the dataset, the share of known words, the logits, and the logits
-        of a text without known n-grams.
+        The columns of the result are the row in the dataset, the share of known words, the logits,
+        and the logits of a text without known n-grams.
         """
         train, held_out = self.folds[number]
         model = self.fit(train, NamedProgress(f"fold {number + 1} of {len(self.folds)}", progress))
@@ -416,9 +416,9 @@ def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]
 
 
 def find_outliers(evidence: Logits, known: Logits, reference: Logits) -> NDArray[np.bool_]:
-    """Return which texts are outliers, as opposed to texts with suspect labels.
+    """Return a mask of the outliers, which are listed in addition to the suspect labels.
 
-    The outlier score of a text is the same as in ``lamatext predict --outlier``.
+    The outlier score of a text is computed as in ``lamatext predict --outlier``.
     """
     scores = outlier_scores(evidence, np.quantile(reference, np.linspace(0, 1, STEPS + 1)).tolist())
     first, third = np.quantile(reference, (0.25, 0.75))
@@ -434,7 +434,7 @@ def _explainer(
     suspects: Rows,
     progress: Progress,
 ) -> Callable[[int, int, Floats], Explanation]:
-    """Return a function that explains why another label is suggested for a suspect one.
+    """Return a function that explains why another label is suggested for a suspect label.
 
     The contributions are those of a model that was fitted on all texts but the suspects.
     """

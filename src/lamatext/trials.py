@@ -14,7 +14,7 @@ UNFINISHED = "not finished"  # out of time, or its process has ended
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Trial of a hyperparameter search with a recipe, its validation score and its costs."""
+    """Trial of a hyperparameter search, with its settings, validation score, size and latency."""
 
     number: int
     state: str  # finished, running, stopped early, failed or not finished
@@ -73,7 +73,7 @@ def finished_trials(trials: Sequence[Trial]) -> list[Trial]:
 def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
     """Return the Pareto front of trials by score, size and latency.
 
-    Of the default recipe's seeds only the first counts.
+    Of the trials of the default recipe, only the one with the first seed counts.
     """
     finished = [t for t in finished_trials(trials) if not t.is_default or t.seed == _seed(trials)]
 
@@ -97,7 +97,7 @@ def _costs(trial: Trial) -> tuple[float, float, float]:
 
 
 def seed_spread(trials: Sequence[Trial]) -> Spread | None:
-    """Compute the score spread of the default trials over seeds, or None for fewer than two."""
+    """Compute the score spread of the default trials over seeds, or return None below two seeds."""
     scores = {t.seed: t.score or 0.0 for t in finished_trials(trials) if t.is_default}
     if len(scores) < 2:
         return None
@@ -111,9 +111,9 @@ def choose_trial(
     """Choose the trial with the best score within the limits on size and latency.
 
     The best of many trials looks better than it is. If its lead over the default recipe is no
-    larger than that of the best of as many seeds, the default is chosen, provided that it is
-    within the limits. The scores of a few seeds may be equal by chance, so their standard deviation
-    counts as at least one of the ``validation_texts``.
+    larger than the expected lead of the best of as many runs with other seeds, the default is
+    chosen, provided that it is within the limits. The scores of a few seeds may be equal by chance,
+    so their standard deviation is taken to be at least 1 / ``validation_texts``.
 
     Raises:
         ConfigError: no trial is within the limits; the error names the smallest and the fastest.

@@ -1,4 +1,4 @@
-"""Hyperparameter search with Optuna under limits of time, size and latency: ``lamatext tune``.
+"""Hyperparameter search with Optuna within limits on time, size and latency (``lamatext tune``).
 
 open_study      create or continue the study, an SQLite file in the output folder
 run_trials      the default recipe, the default with other seeds, then settings that TPE proposes
@@ -64,10 +64,10 @@ SEEDS = 2  # further seeds of the default recipe
 STORAGE_ATTEMPTS = 10  # to open a study whose tables another process may be creating
 STARTUP_TRIALS = 6  # random ones, before TPE proposes settings
 LATENCY_ROUNDS = 3  # the lowest median counts: other processes only add to it
-OVERRUN = 1.05  # of the time at which the final training is given up
+OVERRUN = 1.05  # multiple of the time limit at which the final training is abandoned
 RAY_GRACE = 5.0  # seconds for a trial on Ray to stop by itself at its deadline
-FINAL_MARGIN = 1.3  # of the estimated time of the final training
-LATEST = 1.1  # of the time at which the command must have ended
+FINAL_MARGIN = 1.3  # multiple of the estimated time of the final training that is reserved
+LATEST = 1.1  # multiple of the time limit at which the command must have ended
 CLOSING_SECONDS = 2.0  # to measure and save a trained model and to exit, on idle cores
 MAX_SLOWNESS = 4.0  # of busy cores, for which more time is left
 
@@ -239,7 +239,7 @@ def open_study(task: TuningTask) -> Any:
 
 @contextmanager
 def study_errors_named(folder: Path) -> Iterator[None]:
-    """Raise ConfigError if the tuning study's file in ``folder`` cannot be used."""
+    """Convert database errors of the tuning study in ``folder`` to a ConfigError with its path."""
     optuna = require("optuna", extra="tune", purpose="lamatext tune")
     errors = require("sqlalchemy.exc", extra="tune", purpose="lamatext tune")
     try:
@@ -304,7 +304,7 @@ def _check_identity(study: Any, task: TuningTask) -> None:
 def _enqueue_default(study: Any, task: TuningTask) -> None:
     """Enqueue tuning trials of the default recipe with several seeds.
 
-    Those that have failed, or had no time in an earlier run, are tried again.
+    Trials that have failed, or had no time in an earlier run, are tried again.
     """
     own = task.recipe.seed
     known = {
@@ -319,7 +319,7 @@ def _enqueue_default(study: Any, task: TuningTask) -> None:
 
 
 def _parameters_of(recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any] | None:
-    """Convert a recipe to Optuna parameters for tuning, or None if a value is out of range."""
+    """Convert a recipe to Optuna parameters for tuning; return None if a value is out of range."""
     point: dict[str, Any] = {}
     for name in _searched(recipe, fixed, recipe.model.name):
         value, domain = _setting(recipe, name), SPACE[name]
@@ -342,7 +342,7 @@ def _setting(recipe: Recipe, name: str) -> Any:
 
 
 def _searched(recipe: Recipe, fixed: frozenset[str], model: str) -> Iterator[str]:
-    """Yield the names of the settings to tune, which affect the model and are not fixed."""
+    """Yield the names of the settings to tune: those that affect the model and are not fixed."""
     for name in SPACE:
         is_off = name.startswith("ngrams.") and not recipe.ngrams.enabled
         if name not in fixed and not is_off and has_effect(name, model):
@@ -403,7 +403,7 @@ TrainTrial = Callable[[TuningTask, Recipe, Rows, Path, DeadlineProgress], Measur
 
 
 class _TrialEngine(NamedTuple):
-    """Means of training tuning trials, with text order, progress and training function."""
+    """Resources for training tuning trials: order of the texts, progress and training function."""
 
     order: Rows  # of the training texts; a share is its beginning
     progress: Progress
@@ -460,10 +460,10 @@ def _tell(study: Any, trial: Any, state: str, value: float | None = None) -> Non
 
 
 def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
-    """Estimate the time from the end of the trials to the end of tuning: the final training.
+    """Estimate the time to reserve at the end of tuning, which is mainly for the final training.
 
-    As long as no trial is within the limits, the time is for finding one: its own model can be
-    saved without a final training.
+    While no trial is within the limits, no time is reserved for the final training. It is used to
+    find such a trial, whose own model can be saved.
     """
     finished = finished_trials(trials)
     try:
@@ -479,10 +479,10 @@ def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
 
 
 def closing_seconds(task: TuningTask) -> float:
-    """Estimate how long tuning needs to measure and save a model that is trained, and to exit.
+    """Estimate how long tuning needs to measure and save a trained model and to exit.
 
-    On cores that other programs use as well it takes longer, as the processor time that this
-    process has got so far shows.
+    It takes longer on cores that other programs use as well. How busy they are is estimated from
+    the processor time that this process has received so far.
     """
     slowness = (time.monotonic() - task.started) / max(time.process_time(), 1.0)
     return CLOSING_SECONDS * min(max(slowness, 1.0), MAX_SLOWNESS)
@@ -561,7 +561,7 @@ def _measure(
 
     Returns:
         The measurements, and the value that the search maximizes: the score, less a penalty for
-        what is over a limit.
+        exceeding a limit.
     """
     name = f"trial {trial.number}, {share:.0%} of the texts"
     reserve = final_seconds(task, read_trials(study))
@@ -617,7 +617,7 @@ def score_model(folder: Path, task: TuningTask) -> tuple[float, float]:
 
 
 def measure_latency(predictor: Predictor, dataset: Dataset) -> float:
-    """Measure the median latency of a tuned model, as the minimum of several rounds."""
+    """Measure the latency of a tuned model: the lowest median of several rounds."""
     texts = dataset.texts.to_pylist()
     return min(median_latency(predictor.predict_proba, texts) for _ in range(LATENCY_ROUNDS))
 
@@ -636,7 +636,7 @@ def _nested_order(train: Dataset, seed: int) -> Rows:
 
 
 def _keep_best_models(task: TuningTask, study: Any) -> None:
-    """Delete the models of tuning trials, except the best, default and running ones."""
+    """Delete the models of all tuning trials except the best, default and running trials."""
     trials = read_trials(study)
     kept = {str(trial.number) for trial in trials if trial.state == RUNNING or trial.is_default}
     with suppress(ConfigError):
@@ -739,7 +739,8 @@ def train_on_worker(
 def finish_study(task: TuningTask, study: Any, progress: Progress) -> TuningResult:
     """Finish tuning by training the best trial's recipe on all data and saving the model.
 
-    If that would be late, or if the model were over a limit, the model of the trial is saved.
+    If that would take too long, or if the new model is over a limit, the trial's own model is
+    saved.
 
     Raises:
         ConfigError: no trial was finished in the time, or none is within the limits.
@@ -775,7 +776,7 @@ def finish_study(task: TuningTask, study: Any, progress: Progress) -> TuningResu
 def _train_final(
     task: TuningTask, trial: Trial, staged: Path, progress: Progress
 ) -> tuple[TrainingResult | None, str]:
-    """Train the recipe of the chosen trial as ``lamatext train`` does, if there is time for it."""
+    """Train the recipe of the chosen tuning trial on all texts, unless too little time is left."""
     seconds = task.limits.seconds
     limit = task.started + min(OVERRUN * seconds, LATEST * seconds - closing_seconds(task))
     recipe = task.recipe.with_values(trial.settings, where="tune")
@@ -819,7 +820,7 @@ def _over_limit(trial: Trial, size: int, latency: float) -> ConfigError:
 
 
 def _replace_model(staged: Path, target: Path) -> None:
-    """Replace the tuned model so that an interruption leaves either the old or the new one."""
+    """Replace the tuned model so that an interruption leaves either the old or the new model."""
     old = target.with_name(f".{MODEL}-old")
     for _ in range(10):  # another process of the study may replace it, too
         shutil.rmtree(old, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""``lamatext compare``: our model, baselines and saved models on the user's own data."""
+"""``lamatext compare``: compare our model with baselines and saved models on the user's data."""
 
 import json
 from collections.abc import Mapping
@@ -94,9 +94,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _train_options(given: Mapping[str, object], settings: list[str]) -> list[str]:
-    """Return the options of the ``lamatext train`` command suggested by ``lamatext compare``.
+    """Return the options of the ``lamatext train`` command that ``lamatext compare`` suggests.
 
-    They are those given to ``lamatext compare`` that both commands have.
+    They are the options given to ``lamatext compare`` that ``lamatext train`` has, too.
     """
     pairs = [*given.items(), *(("--set", setting) for setting in settings)]
     return [str(part) for name, value in pairs if value is not None for part in (name, value)]

@@ -1,4 +1,4 @@
-"""``lamatext drift``: say how new texts differ from the texts of a model's training."""
+"""``lamatext drift``: show how new texts differ from the validation texts of a model."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""``lamatext evaluate``: score a saved model on labelled texts."""
+"""``lamatext evaluate``: compute the scores of a saved model on labelled texts."""
 
 import json
 from collections.abc import Mapping

@@ -24,7 +24,7 @@ lamatext explain runs/reviews new.csv --out reasons.jsonl
 lamatext explain runs/reviews new.csv --html reasons.html"""
 
 MAX_PAGE_TEXTS = 300  # a page of more texts is slow to open
-RECORD_WORDS = 5  # of each side, in a line of JSON
+RECORD_WORDS = 5  # for and as many against the label, in a line of JSON
 
 
 @options.reads(*options.TEXTS)
@@ -145,7 +145,7 @@ def _write_page(
 ) -> None:
     """Write the page of ``lamatext explain --html`` with explanations of the first texts.
 
-    ``names`` are those of the input, if there is one, and of the model.
+    ``names`` are the name of the input (None without an input) and the name of the model.
     """
     from lamatext.atomic_write import write_text
     from lamatext.data.read_options import source_title

@@ -71,7 +71,7 @@ def options(
 def main() -> None:
     """Run the ``lamatext`` program with ``sys.argv`` and exit with its status."""
     _open_closed_streams()
-    # Threads that wait actively slow torch down many times on a busy machine.
+    # On a busy machine, threads that wait actively make torch many times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with _dropped_interrupts_repeated():
         status = run(sys.argv[1:])
@@ -81,8 +81,8 @@ def main() -> None:
 def _open_closed_streams() -> None:
     """Connect standard streams that the caller has closed to the null device.
 
-    Otherwise the ``lamatext`` program has no object to print to, and the next file that it opens
-    gets the number of a standard stream.
+    Otherwise, the ``lamatext`` program would have no object to print to, and the next file that it
+    opens would get the file descriptor of a standard stream.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -98,7 +98,7 @@ def _dropped_interrupts_repeated() -> Iterator[None]:
     """Send SIGINT again if Python has swallowed a Ctrl-C while the ``lamatext`` program runs.
 
     Python ignores any exception in the callback of a weak reference or in a finalizer, and the
-    libraries of a search run many of them.
+    libraries that ``lamatext tune`` uses run many of them.
     """
     repeats = list[threading.Timer]()
 

@@ -15,7 +15,7 @@ METAVARS = {  # by the last word of an option's name
     "drain": "SECONDS", "timeout": "SECONDS", "precision": "SHARE", "baselines": "NAMES",
     "vectors": "NAME", "weights": "FORMAT", "seed": "N", "devices": "N",
 }  # fmt: skip
-OPTIONS = "options"  # the section of options that belong to no other
+OPTIONS = "options"  # the section of options that belong to no other section
 
 
 class ManPageCommand(TyperCommand):

@@ -215,7 +215,10 @@ def read_options(  # noqa: PLR0913 - one parameter per command-line option
         ),
     ] = False,
 ) -> "ReadOptions":
-    """Parse the command-line options for reading data; each command has some of them."""
+    """Convert the command-line options for reading data to ``ReadOptions``.
+
+    Each command has a selection of these options.
+    """
     from lamatext.data.read_options import ReadOptions
 
     return ReadOptions(
@@ -245,7 +248,7 @@ TEXTS = tuple(
 def reads(*selected: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the command-line options for reading data to a command.
 
-    They take the place of its parameter ``reading``, which receives them as ``ReadOptions``.
+    They replace the command's parameter ``reading``, which receives them as ``ReadOptions``.
     """
 
     def decorate(run: Callable[..., None]) -> Callable[..., None]:
@@ -275,8 +278,8 @@ def check_outputs(
     Args:
         outputs: the files; a FIFO or a device may exist.
         force: whether existing files may be replaced.
-            Files that a killed command has left are replaced.
-        source: the input, no file of which is ever replaced.
+            Files left over from a killed command are replaced in any case.
+        source: the input, whose files are never replaced.
         model: the folder of the model that the command reads, whose files are never replaced.
 
     Raises:
@@ -307,7 +310,7 @@ def check_outputs(
 
 
 def _is_input(path: Path, source: str) -> bool:
-    """Return whether an existing file is the input, matches its pattern or is in its folder."""
+    """Return whether an output file is the input, matches its file pattern or is in its folder."""
     from lamatext.data.readers.folder_reader import glob_files, is_glob
 
     if is_glob(source):

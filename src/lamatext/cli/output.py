@@ -25,7 +25,7 @@ def out() -> Console:
 
 
 def message(text: object) -> None:
-    """Print a message to stderr, with control characters replaced by visible ones."""
+    """Print a message to stderr, making its control characters visible."""
     print(terminal_text(text), file=sys.stderr)
 
 
@@ -40,7 +40,7 @@ def command(*arguments: object) -> str:
 
 
 def reading_options(options: ReadOptions) -> list[str]:
-    """Convert read options back to command-line options for the output of suggested commands."""
+    """Convert read options back to command-line options, to print them in suggested commands."""
     max_bad_rows = options.max_bad_rows
     pairs = [
         *(("--text-column", column) for column in options.text_columns),

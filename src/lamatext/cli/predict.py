@@ -1,4 +1,4 @@
-"""``lamatext predict``: label new texts, as a stream."""
+"""``lamatext predict``: predict the labels of new texts as a stream."""
 
 import json
 import sys
@@ -192,7 +192,7 @@ def _describe_job(
 ) -> dict[str, Any]:
     """Return a dictionary that identifies a ``lamatext predict`` job by input, model and options.
 
-    A later run with an equal dictionary reuses the finished parts of an interrupted one.
+    A later run with an equal dictionary reuses the finished parts of an interrupted run.
     """
     from lamatext.runtime.prediction_parts import describe_job
     from lamatext.saved.format import load_config, model_hash
@@ -310,7 +310,7 @@ def _print_labels(
     """Print the labels that a multi-label model assigns to a text, the most probable first.
 
     With ``top`` above 1, that many labels are printed, whether they reach their thresholds or not.
-    ``fields`` are the text and its outlier score, if that is wanted.
+    ``fields`` are the other fields of the output, such as the text and its outlier score.
     """
     labels = [name for name, _ in ranked if name in chosen]
     if as_json:

@@ -1,4 +1,4 @@
-"""Text input of ``predict``, ``explain`` and ``drift``: read as a model's training file was."""
+"""Text input of ``predict``, ``explain`` and ``drift``, read like the model's training file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """Text input of ``predict``, ``explain`` or ``drift``, a table that can be read only once."""
+    """Text input of ``predict``, ``explain`` or ``drift``: a table that can be read only once."""
 
     table: "Table"
     columns: tuple[str, ...]
@@ -28,7 +28,7 @@ class TextInput:
     ) -> "TextInput":
         """Open a command's text input with the same columns and CSV dialect as the training file.
 
-        Columns that are copied to the output keep their types if its format can have them.
+        Columns that are copied to the output keep their types if the output format supports them.
         """
         from lamatext.data.sources import open_table
         from lamatext.saved.format import load_config, remembered_layout

@@ -249,7 +249,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if not quiet:
         for page in filter(None, (html, report)):
             output.message(f"Written to {page}: open it in a browser.")
-        # stdin cannot be read again, and all texts of little data are training texts
+        # stdin cannot be read again, and with cross-validation all texts are training texts
         is_gone = (test or data) == "-" or splits.folds or (stream and not test)
         cleaned = None if data == "-" or stream else data
         output.next_steps(
@@ -311,7 +311,7 @@ def _resolve_settings(
 ) -> "Recipe":
     """Resolve the settings of ``lamatext train`` from its options or the model given by ``--from``.
 
-    ``bases`` has the options that name other settings to start from.
+    ``bases`` maps each option that names settings to start from to its value.
     """
     from lamatext.errors import ConfigError
     from lamatext.recipes import continue_recipe, resolve_recipe
@@ -398,7 +398,7 @@ def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> l
 
 
 def _work_for_another_process(device: str) -> None:
-    """Run as a worker process if torchrun has started this ``lamatext train`` as one."""
+    """Run as a worker process of ``lamatext train`` if torchrun has started this process as one."""
     if "LOCAL_RANK" in os.environ and os.environ.get("RANK", "0") != "0":
         from lamatext.training.process_worker import main
 
@@ -467,7 +467,7 @@ def _write_pages(
 def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
     """Handle an interrupted ``lamatext train`` by printing what was saved and how to continue.
 
-    It ends by Ctrl-C, or because another process of the training has ended.
+    The interruption is a Ctrl-C, or the end of another process of the same training run.
     """
     from lamatext.errors import ProcessError
     from lamatext.saved.format import CHECKPOINT, CONFIG, TEACHER_CHECKPOINTS

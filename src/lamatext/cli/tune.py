@@ -1,4 +1,4 @@
-"""``lamatext tune``: search for settings under limits of time, size and latency."""
+"""``lamatext tune``: search for the best settings within limits on time, size and latency."""
 
 import re
 import sys
@@ -148,7 +148,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
 
 class _Workers(NamedTuple):
-    """Options of ``lamatext tune`` that select where trials run, locally or on a Ray cluster."""
+    """Options of ``lamatext tune`` that select where trials run: locally or on a Ray cluster."""
 
     engine: str
     address: str | None
@@ -159,7 +159,7 @@ class _Workers(NamedTuple):
 def _search(
     task: "TuningTask", display: "TrialDisplay", workers: _Workers
 ) -> "TuningResult | None":
-    """Run the trials and the final training of ``lamatext tune``; Ctrl-C keeps the study."""
+    """Run the trials and the final training of ``lamatext tune``, keeping the study on Ctrl-C."""
     from lamatext.tuning import finish_study, open_study, read_trials, study_errors_named
     from lamatext.views.tuning_display import write_tuning_page
 

@@ -1,1 +1,1 @@
-"""Text → tokens → ids: reading, splitting, encoding."""
+"""Data: reading and splitting texts, and encoding them (text → tokens → ids)."""

@@ -50,7 +50,7 @@ def empty_cache() -> Iterator[None]:
 def cached(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     """Return arrays from the disk cache, or compute them and add them to the cache.
 
-    A cache entry carries a checksum: one that is damaged, or was copied over another entry, is
+    Each entry carries a checksum: an entry that is damaged, or was copied over another one, is
     computed again. Disk errors are ignored.
     """
     path = cache_folder() / f"{kind}-{key}.safetensors"
@@ -119,7 +119,10 @@ def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
 
 
 def _delete_oldest(folder: Path) -> None:
-    """Delete the oldest cache entries above the limit, and no other file of the folder."""
+    """Delete the oldest cache entries until the cache is within its size limit.
+
+    Other files in the folder and the newest entry are kept.
+    """
     own = (path for path in folder.glob("*.safetensors") if ENTRY_NAME.fullmatch(path.name))
     entries = sorted(own, key=lambda path: path.stat().st_mtime)
     total = sum(path.stat().st_size for path in entries)

@@ -44,7 +44,7 @@ _ADDRESS = r"^\s*(https?://|www\.|[^@\s]+@[^@\s]+\.[^@\s]+$|/|[A-Za-z]:\\)"
 _CODE = r"^\s*\S*\d\S*\s*$"
 # Two words, or a run of characters of a script that is written without spaces.
 _SEVERAL_WORDS = r"\S\s+\S|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{4}"
-_LABEL_LENGTH = 60  # characters; a longer mean is not that of labels
+_LABEL_LENGTH = 60  # characters; values with a longer mean are not labels
 _CLEAR_LENGTH = 1.5  # ratio of the mean lengths of two text columns that makes the choice clear
 _CLEAR_VALUES = 8  # ratio of the numbers of values of two label columns that makes it clear
 _MAX_PROFILES = 1000  # columns
@@ -76,7 +76,7 @@ def choose_by_name(
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
     """Choose the text and label columns by name (requested, used in training, or typical).
 
-    Either is None if the names do not decide.
+    Either result is None if the names do not decide.
 
     Args:
         columns: the names of all columns.
@@ -136,7 +136,7 @@ def explain_choice(
     texts: tuple[str, ...] | None,
     labels: tuple[str, ...] | None = None,
 ) -> list[str]:
-    """Return notes on why text and label columns were chosen by name, and which are missing.
+    """Return notes on why text and label columns were chosen by name, and on missing columns.
 
     Args:
         columns: the names of all columns.
@@ -317,7 +317,7 @@ def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Prof
 
 
 def parse_lists(column: pa.Array | pa.ChunkedArray) -> list[list[str] | None] | None:
-    """Parse a column of JSON lists of labels, or return None if it has none or another value."""
+    """Parse a column of JSON lists of labels, or return None if it is empty or has other values."""
     values = column.to_pylist()
     present = [value for value in values if value is not None]
     if not present or not all((value[:1], value[-1:]) == ("[", "]") for value in present):
@@ -367,7 +367,7 @@ def _profile(column: pa.ChunkedArray, name: str) -> _Profile:
 
 
 def label_separator(labels: pa.ChunkedArray) -> str | None:
-    """Detect the separator between several labels in a value of the label column, or return None.
+    """Detect the separator that joins several labels in a value of a label column, or return None.
 
     Splitting at a separator gives few labels that repeat in many different combinations.
     """
@@ -421,7 +421,7 @@ def _text_weight(profile: _Profile) -> float:
 def _detect_label(
     profiles: Sequence[_Profile], names: Sequence[str], name: str, rows: int
 ) -> tuple[_Profile, list[_Profile]]:
-    """Detect the label column, and also return columns that only their names ruled out."""
+    """Detect the label column; also return the other candidates if its name made the choice."""
     fitting = [p for p in profiles if _fits_labels(p, rows)]
     by_name = _detect_by_name([p.name for p in fitting], WEAK_LABEL_NAMES)
     plain = [p for p in fitting if not _words(p.name) & _METADATA_WORDS]

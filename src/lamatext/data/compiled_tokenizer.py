@@ -58,11 +58,11 @@ class CompiledTokenizer:
         tokenizer: splits the texts that are not ASCII, and tells whether words are in lower case.
         vocabulary: the known words.
         rare_words: whether words outside the vocabulary are dropped.
-        max_words: most ids of a text; None keeps all.
+        max_words: the maximum number of ids per text; None keeps all.
         last_words: how many of these are taken from the end of a longer text.
 
     Raises:
-        ValueError: more words are to be taken from the end of a text than altogether.
+        ValueError: ``last_words`` is negative or greater than ``max_words``.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class Dataset:
     def rename_labels(self, names: dict[str, str]) -> "Dataset":
         """Return a copy of the dataset with renamed labels.
 
-        A label that is not in ``names`` stays as it is. A list has each new name once.
+        A label that is not in ``names`` stays as it is. Each label occurs at most once in a list.
         """
         labels = self.require_labels()
         renamed: list[Any] = [
@@ -111,7 +111,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationData:
-    """Dataset for evaluating a saved model, with the model's training texts if they are known."""
+    """Dataset for evaluating a saved model, with the model's training texts (None if unknown)."""
 
     texts: Dataset
     train: Dataset | None  # the training part of the same source
@@ -129,7 +129,7 @@ def dataset_fingerprint(dataset: Dataset) -> str:
 
 
 def _string_blocks(names: list[str]) -> Iterator[NDArray[np.str_]]:
-    """Yield the blocks of an array of labels, which pads all of them to the longest one."""
+    """Yield a dataset's labels in blocks of NumPy strings that are as long as the longest label."""
     longest = max(map(len, names), default=1) or 1
     size = max(1, _BLOCK_CHARACTERS // longest)
     for start in range(0, len(names), size):
@@ -144,7 +144,7 @@ def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array
 
 
 def _take_rows(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
-    """Select rows of a dataset column, without copying the whole column if they are ascending."""
+    """Select rows of a dataset column; ascending rows do not require a copy of the whole column."""
     if (np.diff(rows) < 0).any():
         return column.take(pa.array(rows, pa.int64()))
     starts = np.cumsum([0, *(len(chunk) for chunk in column.chunks)])

@@ -58,11 +58,11 @@ def group_rows(
 
     Args:
         texts: one text per row.
-        values: such as the customer of each text; an empty value is in no group.
+        values: a value of each text, such as its customer; empty values do not group rows.
         progress: receives the number of processed texts.
 
     Returns:
-        The first row of the group of each row (n,).
+        For each row, the first row of its group (n,).
     """
     group = np.arange(len(texts))
     if values is not None:
@@ -89,7 +89,7 @@ def are_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> NDArray[np.bo
 
 
 def text_keys(texts: pa.Array) -> Hashes:
-    """Return a hash of each text, shape (n,), which is equal for exact duplicates.
+    """Return a hash of each text (n,) that is equal for exact duplicates.
 
     Texts that are equal without case, punctuation, digits and spaces are duplicates.
     """
@@ -166,7 +166,7 @@ class _Words:
         self._letters_before = np.concatenate([[0], np.cumsum(self._is_letter)])
 
     def text_keys(self) -> Hashes:
-        """Return a hash of each text without spaces for exact duplicates, 0 if empty (n,)."""
+        """Return a hash of each text (n,), equal for exact duplicates and 0 for an empty text."""
         starts = self._letters_before[self._starts]
         hashes = np.zeros(len(starts) - 1, np.uint64)
         has_letters = np.diff(starts) > 0
@@ -187,7 +187,7 @@ class _Words:
         return hashes[inside], text_of_word[:-2][inside]
 
     def _hash_runs(self, starts: Rows) -> Hashes:
-        """Hash words or texts to find duplicates, given the first letter of each."""
+        """Hash words or texts to find duplicates, given the index of the first letter of each."""
         if not len(starts):
             return np.zeros(0, np.uint64)
         inverse = np.uint64(pow(int(_MULTIPLIERS[3]), -1, 1 << 64))
@@ -216,7 +216,7 @@ def _consist_of_codes(texts: pa.Array, normalized: pa.Array) -> pa.Array:
 
 
 def _count_codes(texts: pa.Array) -> Rows:
-    """Count the letters before a digit in each text, as in ``w17``, to recognize codes (n,)."""
+    """Count the codes such as ``w17`` in each text (n,): the letters that precede a digit."""
     content, starts = text_bytes(texts)
     digits = np.flatnonzero(_IS_DIGIT[content])
     digits = digits[(digits > 0) & _IS_LETTER[content[digits - 1]]]
@@ -230,7 +230,7 @@ def _count_codes(texts: pa.Array) -> Rows:
 
 
 def _normalize(texts: pa.Array, removed: str = _REMOVED) -> pa.Array:
-    """Replace upper by lower case, and what finding duplicates ignores by spaces."""
+    """Lowercase texts and replace the characters that finding duplicates ignores with spaces."""
     content, starts = text_bytes(texts)
     table = _LOWER_LETTERS if removed == _REMOVED else _LOWER_CODES
     buffers = [None, pa.py_buffer(starts), pa.py_buffer(table[content])]
@@ -266,7 +266,7 @@ def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
 def word_starts(is_letter: NDArray[np.bool_], starts: Rows) -> NDArray[np.bool_]:
     """Return a mask of the bytes at which a word starts, for finding duplicate texts.
 
-    ``is_letter`` tells whether a byte is no space, ``starts`` are the offsets of the texts.
+    ``is_letter`` tells whether a byte is not a space; ``starts`` are the offsets of the texts.
     """
     begins = is_letter.copy()
     begins[1:] &= ~is_letter[:-1]
@@ -281,14 +281,14 @@ def _run_starts(run: Rows) -> Rows:
 
 
 def _mix(values: Hashes) -> Hashes:
-    """Mix the bits of hashes for finding duplicates, as the finalizer of SplitMix64 does."""
+    """Mix the bits of hashes for finding duplicates with the finalizer of SplitMix64."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
 def _minhash_bands(hashes: Hashes, text: Rows, texts: int) -> Hashes:
-    """Compute the MinHash bands of each text from its word 3-grams, shape (texts, BANDS)."""
+    """Compute the MinHash bands (texts, BANDS) of each text from its word 3-grams."""
     bands = np.zeros((texts, BANDS), np.uint64)
     if not len(hashes):
         return bands

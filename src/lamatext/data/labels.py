@@ -23,7 +23,7 @@ LabelMatrix: TypeAlias = NDArray[np.float32]  # (n, L), 1 where the label applie
 Targets: TypeAlias = ClassIndices | LabelMatrix  # what a model is trained to predict
 
 MAX_LABELS = 5_000
-"""Labels of a model: their scores take memory by the square of their number."""
+"""Maximum number of labels: the scores take memory proportional to the square of their number."""
 _SHOWN_LABELS = 20
 
 
@@ -31,7 +31,7 @@ _SHOWN_LABELS = 20
 class LabelEncoder:
     """Label encoder that converts labels to class indices or to a label matrix, and back.
 
-    A class index is a position in ``classes``, and so is a column of the label matrix.
+    Class indices and the columns of the label matrix follow the order of ``classes``.
     """
 
     classes: tuple[Label, ...]  # distinct labels in the order of numpy.unique
@@ -101,12 +101,12 @@ class LabelEncoder:
         return self.encode(labels, source=source)
 
     def decode(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Decode class indices to labels, as an array of type str, int64 or bool."""
+        """Decode class indices to an array of labels of type str, int64 or bool."""
         labels: NDArray[Any] = self.class_array[indices]
         return labels
 
     def decode_lists(self, matrix: NDArray[np.bool_]) -> NDArray[Any]:
-        """Decode each row of a label matrix to a list of labels, as an object array (n,)."""
+        """Decode a label matrix to an object array (n,) with a list of labels per row."""
         lists = np.empty(len(matrix), dtype=object)
         for row, flags in enumerate(matrix):
             lists[row] = [self.classes[i] for i in np.flatnonzero(flags)]
@@ -189,7 +189,7 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 
 
 def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
-    """Group variants of a label that differ only in case or spaces, the most frequent one first."""
+    """Group label variants that differ only in case or spaces, most frequent variant first."""
     groups: dict[str, list[str]] = {}
     for label in sorted(counts, key=lambda label: (-counts[label], label)):
         groups.setdefault(label_key(label), []).append(label)
@@ -199,8 +199,8 @@ def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
 def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset:
     """Merge labels of a dataset that differ only in case or spaces into one label.
 
-    That is the known label, such as a class of a model, or the most frequent one, without spaces
-    at its ends.
+    The merged label is a known label, such as a class of a model, or otherwise the most frequent
+    variant, without spaces at its ends.
     """
     counts = class_counts(dataset)
     merged = {label_key(label): label for label in known}
@@ -210,7 +210,7 @@ def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset
 
 
 def label_key(label: str) -> str:
-    """Return the label in lower case and without spaces, a key that is equal for label variants."""
+    """Return a key that is equal for variants of a label: the label case-folded, without spaces."""
     return "".join(label.split()).casefold()
 
 

@@ -1,4 +1,4 @@
-"""Named data sets: the catalog and the loading from ``$LAMATEXT_DATA``, packages or the Hub."""
+"""Named data sets: their catalog, and loading from ``$LAMATEXT_DATA``, packages or the Hub."""
 
 import logging
 import os
@@ -50,7 +50,7 @@ class NamedDataset:
 
 @dataclass(frozen=True, slots=True)
 class DatasetStatus:
-    """Location of a named data set on this machine and its number of texts."""
+    """Status of a named data set: its location on this machine and its number of texts."""
 
     entry: NamedDataset
     location: str | None  # None: not on this machine

@@ -1,7 +1,7 @@
-"""Probability files: a table with one column of probabilities per class, made by any teacher.
+"""Probability files of a teacher model: tables with one column of probabilities per class.
 
-The probabilities of a row sum to 1 unless a text may have several labels. The rows match the
-training data by an id column, by the text itself, or by their order.
+The probabilities of a row sum to 1 unless a text may have several labels. The rows are matched with
+the training data by an id column, by the text itself, or by their order.
 Shapes: n texts, C classes.
 """
 
@@ -35,7 +35,7 @@ class IdColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityTable:
-    """Class probabilities from a teacher's probability file, looked up by text."""
+    """Class probabilities from the probability file of a teacher model, looked up by text."""
 
     source: str
     rows: Mapping[str, int]  # row of the probabilities of each text
@@ -53,7 +53,7 @@ class ProbabilityTable:
 
 
 def is_probability_file(teacher: object) -> bool:
-    """Return whether a teacher is a probability file; raise DataError if the file is missing."""
+    """Return whether ``teacher`` names a probability file; raise DataError if it is missing."""
     if not isinstance(teacher, str | PathLike):
         return False
     path = Path(teacher)
@@ -64,7 +64,7 @@ def is_probability_file(teacher: object) -> bool:
 
 def read_probability_columns(path: str | PathLike[str]) -> pa.Table:
     """Read a probability file in a table format such as CSV or Parquet as columns of strings."""
-    # A column named after a class such as 1 would else be taken for a row of data.
+    # Without this, a header with a class such as 1 would be taken for a row of data.
     table = file_table(str(path), ReadOptions(has_header=True))
     return pa.Table.from_batches(table.all_batches())
 
@@ -88,7 +88,7 @@ def match_probabilities(  # noqa: PLR0913 - the file, the data, and how they mat
         source: the name of the file, for messages.
         text_column: the name of the data's text column; if the file has it, its rows match by text.
         ids: the ids of the texts; None matches by text or by order.
-        multi_label: whether a text may have several labels, so that a row needs no sum of 1.
+        multi_label: whether a text may have several labels, so that a row need not sum to 1.
 
     Raises:
         DataError: the columns are not the classes, the rows do not match the texts, or a row does
@@ -159,7 +159,7 @@ def _check_classes(
 def _read_numbers(table: pa.Table, source: str, multi_label: bool) -> Probabilities:
     """Read and validate the probabilities (0 to 1) in each row of a probability file.
 
-    Unless a text may have several labels, they must be a distribution.
+    Unless a text may have several labels, they must sum to 1.
     """
     columns = []
     for name in table.column_names:

@@ -58,7 +58,7 @@ class ReadOptions:
     separator: str | None = None
     has_header: bool | None = None  # whether the first row of a CSV file has the column names
     max_record: int = MAX_RECORD
-    max_bad_rows: float | None = None  # share of rows to skip; None: the first one is an error
+    max_bad_rows: float | None = None  # share of rows to skip; None: the first bad row is an error
     merge_labels: bool = False
     keep_lines: bool = False  # whether the dataset knows the line of each row
     keep_unlabelled: bool = False  # rows without a label are unlabelled texts, not bad rows

@@ -1,4 +1,4 @@
-"""Stratified splits, splits by time and cross-validation folds: row indices drawn by a seed."""
+"""Stratified splits, splits by time and cross-validation folds of a dataset, as row indices."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -68,8 +68,8 @@ def newest_split(
 ) -> tuple[Rows, Rows]:
     """Split a dataset by time and return the indices of the older rows and of the newest rows.
 
-    A group is as old as its oldest row. The newest rows of a label that the older ones lack are
-    moved to them.
+    A group is as old as its oldest row. If the older rows lack a label, one of the newest rows with
+    that label is moved to them, with its group.
     """
     strata = _strata(labels)
     units = _group_units(strata, groups)
@@ -125,7 +125,7 @@ def hold_out_validation(
 ) -> Split:
     """Split a dataset at random into a training set and a stratified validation set.
 
-    With too few texts, the training set is the validation set too, with a UserWarning.
+    With too few texts, the training set is also used as the validation set, with a UserWarning.
     """
     rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
     if not len(held_out):
@@ -156,8 +156,8 @@ def folds(
         seed: fixes the rows of each fold.
         groups: the group of each row, which stays together.
         score_single: whether the rows with a label that occurs once are held out like the others,
-            if two labels remain; otherwise they are training rows in every fold. Held out, they
-            stand for the labels that the data does not have yet: those are about as frequent
+            if two labels remain; otherwise they are training rows in every fold. When held out,
+            they stand for the labels that the data does not have yet, which are about as frequent
             (Good-Turing estimate). For the same reason, labels with fewer than ``k`` rows are dealt
             at random, not evenly: in new data, some have more rows and some fewer.
     """
@@ -231,7 +231,7 @@ def _pick(pool: Rows, sizes: Rows, fraction: float, rng: np.random.Generator) ->
 
 
 class _Strata(NamedTuple):
-    """Strata of a split, one per label; a row with several labels belongs to the rarest one."""
+    """Strata of a split, one per label; a row with several labels belongs to its rarest label."""
 
     codes: ClassIndices  # (n,) stratum of each row
     names: list[str]  # of the labels
@@ -270,10 +270,10 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
 
 
 def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> NDArray[np.bool_]:
-    """Return a mask of the groups that a split keeps in training as the only ones with a label.
+    """Return a mask of the groups that a split keeps in training because only they have a label.
 
-    These labels are named in a warning. If they are ``scored``, and two other labels remain, none
-    is kept.
+    These labels are named in a warning. If ``scored`` is true and at least two other labels remain,
+    no group is kept.
     """
     pairs = np.unique(strata.labels * len(units.sizes) + units.unit_of_row[strata.label_rows])
     labels, unit_of_label = pairs // len(units.sizes), pairs % len(units.sizes)
@@ -320,7 +320,7 @@ def _complete_training(
 ) -> tuple[Rows, list[Rows]]:
     """Ensure that every label occurs in the training part of a split.
 
-    For a label that does not, one of its held-out rows is moved there, with its group.
+    For each label that does not, one held-out row is moved to training, with its group.
     """
     in_training = np.isin(strata.label_rows, train)
     present = np.bincount(strata.labels[in_training], minlength=len(strata.names))

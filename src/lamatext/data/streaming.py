@@ -37,7 +37,7 @@ from lamatext.progress import SILENT, Progress
 from lamatext.settings import TextSettings
 
 HELD_OUT_TEXTS = 50_000  # validation texts, and as many test texts, at most
-SAMPLE_TEXTS = 50_000  # training texts that are kept in memory, for what describes the data
+SAMPLE_TEXTS = 50_000  # training texts that are kept in memory, to describe the data
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
     try:
         tokens = TokenIds.write(folder / "tokens", pass_.run(batches, progress))
         validation = validation or pass_.validation.dataset(source, "validation")
-        validation = pass_.known_labels().drop_unknown(validation)  # a label of few texts
+        validation = pass_.known_labels().drop_unknown(validation)  # rare labels
         tokens = tokens.extended(pass_.tokenize(validation))
         texts = pass_.finish(tokens, validation)
     except BaseException:
@@ -186,7 +186,7 @@ class _Pass:
         return TokenIds(np.frombuffer(ids, np.int32), np.frombuffer(ends, np.int64))
 
     def known_labels(self) -> LabelEncoder:
-        """Return the labels of the streamed training texts."""
+        """Return a label encoder with the labels of the streamed training texts."""
         return LabelEncoder(tuple(sorted(self._labels)))
 
     def finish(self, tokens: TokenIds, validation: Dataset) -> StreamedTexts:
@@ -224,7 +224,7 @@ def source_files(source: str) -> list[Path]:
 
 
 def count_rows(files: Sequence[Path]) -> int:
-    """Estimate the number of rows before streaming, exactly for Parquet and by lines for others."""
+    """Estimate the number of rows before streaming: exact for Parquet, lines for other files."""
     rows = 0
     for path in files:
         if decompressed_suffix(path) in (".parquet", ".pq"):

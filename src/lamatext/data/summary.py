@@ -68,8 +68,8 @@ def _labels_per_text(dataset: Dataset) -> dict[int, int]:
 def word_counts(texts: pa.ChunkedArray) -> NDArray[np.int64]:
     """Count the words in each text for the dataset summary.
 
-    Words are separated by ASCII whitespace; a text in a script that is written without spaces has
-    as many as the tokenizer finds.
+    Words are separated by ASCII whitespace; the words of a text in a script that is written without
+    spaces are those that the tokenizer finds.
     """
     return np.concatenate([_count_words(batch) for batch in text_batches(texts)])
 

@@ -1,7 +1,7 @@
 """File of suspect labels: the rows that ``lamatext train --without`` leaves out.
 
-A row is matched by its number, which is its line in the data file, and by a hash of its text. If
-its label is another one than in the list, the row is kept. Every row also has the number and a hash
+A row is matched by its number, which is its line in the data file, and by a hash of its text. A row
+whose label differs from the listed label is kept. Every listed row also has the number and a hash
 of all texts, so that added or changed rows that are not listed are noticed, too.
 """
 
@@ -52,11 +52,11 @@ def suspects_table(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
 def leave_out_suspects(dataset: Dataset, path: Path, *, is_test_held_out: bool = True) -> Dataset:
     """Remove the rows listed in a suspects file from a dataset.
 
-    A row is kept if its label is no longer the listed one: somebody has corrected it. If the test
-    texts will be held out of the dataset, a note says that they lack these rows, too.
+    A row is kept if its label differs from the listed label, because it must have been corrected.
+    If the test texts will be held out of the dataset, a note says that they lack these rows, too.
 
     Raises:
-        DataError: the file is no file of suspects, or the data has changed since it was written.
+        DataError: the file is not a suspects file, or the data has changed since it was written.
     """
     row_of_line = {line: row for row, line in enumerate(dataset.row_numbers.tolist())}
     labels = dataset.require_labels()
@@ -99,10 +99,9 @@ def _check_all_texts(dataset: Dataset, listed: str, path: Path) -> None:
 
 
 def _notes(path: Path, dropped: int, corrected: int, is_test_held_out: bool) -> Iterator[str]:
-    """Yield messages on how many rows of the suspects file are left out of training, and why.
+    """Yield messages on how many rows of the suspects file are left out of the data.
 
-    They say how many rows are left out of the data, and how many stay because their label was
-    corrected.
+    They also say how many rows stay because their label was corrected.
     """
     if dropped:
         warning = (

@@ -5,8 +5,8 @@ and factorize the positive pointwise mutual information (PPMI), with smoothed co
 
     M = max(0, ln P(w, c) − ½ ln P(w) P_α(c) P_α(w) P(c)),        P_α(c) ∝ count(c)^α
 
-a symmetric matrix, by its largest singular values. Much cheaper than word2vec, and the same vectors
-for any number of threads.  Shapes: V words, E vector width.
+a symmetric matrix, by its largest singular values. This is much cheaper than word2vec and gives the
+same vectors for any number of threads.  Shapes: V words, E vector width.
 """
 
 import numpy as np

@@ -49,8 +49,9 @@ class TextEncoder:
     def encode_all(self, texts: Sequence[str], *, framed: bool) -> EncodedTexts:
         """Encode each text as word ids, and also return all its words, known and unknown.
 
-        With ``framed`` the words are code points, and C code splits them and looks them up; without
-        it, or if the code is not built or not made for the tokenizer, they are lists of strings.
+        With ``framed``, compiled code splits the texts and looks up the words, which are returned
+        as code points. Otherwise, or if the C code is not built or does not support the tokenizer,
+        the words are lists of strings.
         """
         if framed and (compiled := self._compiled_tokenizer()) is not None:
             return compiled.encode(texts)
@@ -148,7 +149,7 @@ class SubwordEncoder:
 
     @property
     def max_words(self) -> int | None:
-        """Return the maximum number of subwords per text, after which the encoder truncates."""
+        """Return the number of subwords after which the text encoder truncates, or None."""
         limit = self._tokenizer.truncation
         return None if limit is None else int(limit["max_length"])
 
@@ -162,7 +163,7 @@ class SubwordEncoder:
         return TokenIds.from_lists(rows)
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
-        """Encode a text as subword ids with character spans, (0, 0) for special tokens."""
+        """Encode one text as subword ids with character spans; special tokens have (0, 0)."""
         with _damage_named():
             encoding = self._tokenizer.encode(encodable(text))
         return np.array(encoding.ids, np.int32), list(encoding.offsets)

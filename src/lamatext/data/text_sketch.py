@@ -1,9 +1,9 @@
-"""Sketch of the training texts: hashes of a sample, which recognize these texts in another file.
+"""Sketch of the training texts: a sample of hashes that identifies these texts in another file.
 
 A text is hashed without case, punctuation, digits and spaces. A sketch keeps the 1,024 smallest of
 all hashes (a bottom-k sample): texts of another file with a hash in their range can be checked, and
-those among the kept hashes were training texts. Of up to 1,024 training texts it keeps every hash,
-and all texts can be checked. A text cannot be computed from its hash of 32 bits, but whoever
+those among the kept hashes were training texts. With at most 1,024 training texts, it keeps every
+hash, and all texts can be checked. A text cannot be computed from its hash of 32 bits, but whoever
 guesses a whole text can check whether it was probably a training text.
 """
 
@@ -22,7 +22,7 @@ MAX_HASHES = 1024
 
 @dataclass(frozen=True, slots=True)
 class TextSketch:
-    """Sketch of a model's training texts, made of the smallest hashes and the number of texts.
+    """Sketch of a model's training texts: the smallest hashes and the number of different texts.
 
     It is saved with the model, to recognize training texts in other data.
     """
@@ -66,7 +66,7 @@ class TextSketch:
         return {"hashes": encoded, "texts": self.texts}
 
     def recognize(self, texts: "pa.ChunkedArray") -> tuple[int, int]:
-        """Return how many of the given texts are in the sketch, and how many it can check."""
+        """Count the given texts that are in the sketch, and the texts that it can check."""
         hashes, checked = _hashes(texts), len(texts)
         if self.texts > len(self.hashes):
             hashes = hashes[hashes <= self.hashes[-1]]

@@ -1,4 +1,4 @@
-"""Text variants: altered copies of texts, which a teacher labels to get more training texts.
+"""Text variants: altered copies of texts, labelled by a teacher model to get more training texts.
 
 Each variant is one of three kinds: a span of the text; half of the text joined to half of another;
 or the text with some of its words dropped and some replaced by words of other texts. A variant has
@@ -14,9 +14,9 @@ CHANGED = (0.05, 0.3)  # range of the fraction of words that are dropped or repl
 
 
 def make_text_variants(texts: Sequence[str], per_text: int, seed: int) -> list[str]:
-    """Create random variants of each text as additional training texts for a teacher to label.
+    """Create random variants of each text, which a teacher model labels as extra training texts.
 
-    Texts of fewer than three words have none, so the result may have fewer than
+    Texts of fewer than three words have no variants, so the result may have fewer than
     ``per_text * len(texts)`` variants.
     """
     generator = np.random.default_rng((seed, 15))

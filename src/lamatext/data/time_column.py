@@ -27,7 +27,7 @@ def parse_times(
 
     Args:
         column: numbers such as Unix times or years, ISO 8601 times, or dates such as 31.12.2026,
-            12/31/2026 or 31/12/2026, all in the same format; None returns None.
+            12/31/2026 or 31/12/2026, all in the same format; for None, the result is None.
         name: the name of the column, for messages.
         source: the name of the file, for messages.
 

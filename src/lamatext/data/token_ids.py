@@ -1,6 +1,7 @@
-"""Token ids of many texts in one flat array, and the only place that pads them into batches.
+"""Token ids of many texts in one flat array, and their padding into batches.
 
-An encoder returns them with the words, as strings or as code points, from which n-grams are hashed.
+Token ids are padded only here. An encoder returns them together with the words, as strings or as
+code points, from which n-grams are hashed.
 Shapes: n texts, N token ids of all texts, W words of all texts.
 """
 
@@ -63,7 +64,7 @@ class TokenIds:
         return cls(np.memmap(file, np.int32, "r"), offsets)
 
     def extended(self, other: "TokenIds") -> "TokenIds":
-        """Append the token ids of more texts, to the same file if they are memory-mapped."""
+        """Append the token ids of more texts, in the same file if they are memory-mapped."""
         if not isinstance(self.ids, np.memmap):
             return TokenIds.concatenate([self, other])
         file = Path(str(self.ids.filename))
@@ -97,7 +98,7 @@ class TokenIds:
     def take(self, rows: Indices) -> "TokenIds":
         """Select the token ids of the given texts, in the given order.
 
-        Consecutive texts are not copied, so those on disk stay there.
+        Consecutive texts are not copied, so texts on disk stay there.
         """
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
             offsets = self.offsets[rows[0] : rows[-1] + 2]
@@ -177,7 +178,7 @@ def frame_words(words: Sequence[str]) -> tuple[NDArray[np.uint32], Indices]:
 
 
 class EncodedTexts(NamedTuple):
-    """Encoded texts with their word ids, words and counts of all and of known words."""
+    """Encoded texts: their word ids, their words, and the numbers of all and of known words."""
 
     ids: TokenIds  # word ids of each text
     words: Sequence[Sequence[str]] | FramedTexts  # all words of each text, known or not

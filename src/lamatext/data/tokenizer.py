@@ -136,9 +136,9 @@ Script = Literal["ideographs", "katakana", "letters"]
 
 
 def unspaced_script(word: str) -> Script | None:
-    """Return which kind of script without spaces (such as Chinese) a tokenized word belongs to.
+    """Return the kind of script without spaces (such as Chinese) that a tokenized word is in.
 
-    None is for a word of a script with spaces, a number or a sign.
+    Return None for a word in a script with spaces, a number or a sign.
     """
     if word[:1] < "\u0e01" or not _unspaced_letter().match(word):
         return None
@@ -190,7 +190,7 @@ def _full_pattern(version: int) -> re.Pattern[str]:
     else:
         basic = _combining_marks(range(0x300, 0x10000)) + _JOINERS
         others = _combining_marks(range(0x10000, 0x1F000)) + _VARIATION_SELECTORS
-        other = rf"(?=[\U00010000-\U000e01ef])[{others}]"  # rare: one comparison before many
+        other = rf"(?=[\U00010000-\U000e01ef])[{others}]"  # rare, so one comparison comes first
         unspaced = _IDEOGRAPHS + _SOUTHEAST_ASIAN
         letters = rf"[^\W{unspaced}]++(?:(?:[{basic}]|{other})++[^\W{unspaced}]*+)*+"
         cluster = (
@@ -270,7 +270,7 @@ class TokenizedTexts:
             _shorten(TokenIds(table[part.ids], part.offsets), rare_words, max_words, last_words)
             for part in self._parts()
         )
-        if isinstance(self.rows.ids, np.memmap):  # into a file beside that of the words
+        if isinstance(self.rows.ids, np.memmap):  # into a file next to that of the words
             return TokenIds.write(Path(str(self.rows.ids.filename)).with_suffix(".encoded"), parts)
         return TokenIds.concatenate(list(parts))
 
@@ -286,7 +286,7 @@ class TokenizedTexts:
 def _shorten(
     rows: TokenIds, rare_words: RareWords, max_words: int | None, last_words: int
 ) -> TokenIds:
-    """Drop unknown words and the middle of long texts after tokenizing, according to settings."""
+    """Drop unknown words and the middle of long texts after tokenizing, if so configured."""
     if rare_words == "drop":
         rows = rows.filter(rows.ids != UNK)
     if max_words is not None and rows.lengths.max(initial=0) > max_words:

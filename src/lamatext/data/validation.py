@@ -40,7 +40,7 @@ def check_is_list(texts: object) -> None:
 
 
 def text_column(texts: Texts) -> pa.ChunkedArray:
-    """Validate texts and return them as an Arrow column, with "?" for lone surrogates."""
+    """Validate texts and return them as an Arrow column, replacing lone surrogates with "?"."""
     if _is_string_column(texts):
         chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
         column = pa.chunked_array(chunks).cast(pa.large_string())
@@ -53,7 +53,7 @@ def text_column(texts: Texts) -> pa.ChunkedArray:
 
 
 def check_texts(texts: Sequence[object]) -> None:
-    """Validate that every text is a string, or raise DataError for the first one that is not."""
+    """Validate that every text is a string; raise DataError for the first value that is not."""
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(
@@ -123,7 +123,7 @@ def label_lists(labels: Labels, text_count: int) -> LabelLists | None:
 
 
 def _whole_number(label: Any) -> Any:
-    """Convert a label such as 1.0 to an int, as one label per text is; return others unchanged."""
+    """Convert a label such as 1.0 to an int, as for single labels; return others unchanged."""
     value = python_label(label)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

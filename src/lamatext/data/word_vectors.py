@@ -92,8 +92,8 @@ def train_word2vec(
 ) -> Vectors:
     """Train word vectors on the texts with gensim's word2vec.
 
-    The settings choose skip-gram or CBOW. It uses one worker, because several would give different
-    vectors in each run.
+    The settings choose skip-gram or CBOW. Training uses one worker, because several workers would
+    give different vectors in each run.
     """
     word2vec = require("gensim.models.word2vec", extra="train", purpose="word2vec")
     callbacks = require("gensim.models.callbacks", extra="train", purpose="word2vec")
@@ -166,7 +166,7 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
 
 
 def _read_words(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield the number, the word and the other values of each line in a word vector file.
+    """Yield the line number, the word and the text of the vector of each line in a vector file.
 
     Lines that are not UTF-8 are skipped. Some files have tabs instead of spaces.
     """

@@ -29,7 +29,8 @@ def open_writer(
     Args:
         path: the file; None is stdout. A FIFO or a device is written directly.
         default_format: the format of stdout, and of a FIFO or device without extension.
-        safe_csv: whether to write cells that a spreadsheet would run as formulas as text.
+        safe_csv: whether to put a single quote before cells that a spreadsheet would run as
+            formulas.
     """
     format = default_format if path is None else output_format(path, default_format)
     if safe_csv:

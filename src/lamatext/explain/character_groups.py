@@ -6,8 +6,9 @@ characters are grouped by what the n-gram model knows about its training texts:
 1. Two or three characters that occur together in more texts than by chance are a unit; the
    strongest association (pointwise mutual information) comes first. As idf_g = ln(N/df_g) + 1, it
    is (Σ idf of the characters − idf of the n-gram) / (characters − 1) − 1 per pair.
-2. The remaining characters of a script of sounds (not Chinese ones) join the unit before. A run of
-   katakana is always one unit. A Thai or Lao vowel that is written before its consonant begins one.
+2. The remaining characters of a phonetic script (not Chinese characters) join the preceding unit. A
+   run of katakana is always one unit. A Thai or Lao vowel that is written before its consonant
+   begins a new unit.
 
 The contributions and attention weights of a unit are the sums of its characters'.
 ``views/static/explain.js`` does the same. Shapes: T words.

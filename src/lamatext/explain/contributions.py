@@ -97,21 +97,22 @@ def attention_contributions(
 
 
 def max_occlusions(model: str) -> int:
-    """Return the maximum number of occlusions per text, which is lower for slow types of models."""
+    """Return the maximum number of occlusions per text, which is lower for slow networks."""
     return MAX_OCCLUSIONS_OF.get(model, MAX_OCCLUSIONS)
 
 
 def occlusion_window(words: int, limit: int = MAX_OCCLUSIONS) -> int:
     """Return how many consecutive words each occlusion removes from a text.
 
-    It is 1 for up to ``limit`` words. Occluding single words costs T² words in total, so in a
-    longer text windows of several words are left out, and the words of a window share its change.
+    It is 1 for up to ``limit`` words. Occluding single words costs T² words in total. In a longer
+    text, windows of several words are therefore left out, and the words of a window share equally
+    in the change of the logit.
     """
     return -(-words // limit)
 
 
 def occlusion(ids: Ids, logits_of: LogitsOf, *, limit: int = MAX_OCCLUSIONS) -> Contributions:
-    """Compute word contributions by occlusion, as the drop in each logit when a word is removed.
+    """Compute word contributions by occlusion: the drop in each logit when a word is removed.
 
     The contribution of word t to class c is logit_c(text) − logit_c(text without word t).
     """

@@ -18,7 +18,7 @@ from lamatext.label_thresholds import reaches_threshold
 
 Label = str | int
 
-MAX_EXPLAINED = 3  # predicted labels of a text, the most probable ones
+MAX_EXPLAINED = 3  # predicted labels of a text: the most probable labels
 
 
 class WordScore(NamedTuple):
@@ -65,8 +65,8 @@ class Explanation:
     def best(self) -> int:
         """Index of the predicted class of the explanation.
 
-        That is the most probable class or, of a multi-label model, the most probable predicted
-        label; the most probable label if none is predicted.
+        It is the most probable class. For a multi-label model, it is the most probable of the
+        predicted labels, or of all labels if none is predicted.
         """
         if self.thresholds is None:
             return int(self.probabilities.argmax())
@@ -87,7 +87,8 @@ class Explanation:
     def predicted_labels(self) -> list[Label]:
         """Labels that the model assigns to the explained text, the most probable first.
 
-        One label, or for a multi-label model those whose probability reaches their threshold.
+        It is one label or, for a multi-label model, every label whose probability reaches its
+        threshold.
         """
         if self.thresholds is None:
             return [self.predicted]
@@ -110,8 +111,8 @@ class Explanation:
         Shape (C, T).
 
         A word that raises the logits of all classes equally decides nothing, because the softmax
-        depends on differences only. A multi-label model decides on each label separately: there
-        these are the contributions themselves.
+        depends on differences only. A multi-label model decides on each label separately, so its
+        contributions are returned unchanged.
         """
         return self._relative(self.contributions)
 
@@ -136,7 +137,7 @@ class Explanation:
 
     @property
     def logits(self) -> Floats:
-        """Logits of the explained text, the sum of word contributions and the constant term."""
+        """Logits of the explained text: the sum of the word contributions and the constant term."""
         total: Floats = self.contributions.sum(axis=1) + self.base
         return total
 
@@ -157,15 +158,16 @@ class Explanation:
     def columns(self, label: Label | None) -> list[int]:
         """Return the class indices of the labels that the explanation covers.
 
-        That is ``label`` if it is given, otherwise the predicted label or, of a multi-label model,
-        the most probable of the predicted labels; the most probable label if none is predicted.
+        It covers ``label`` if that is given, otherwise the predicted label. For a multi-label
+        model, these are the most probable of the predicted labels, or the most probable label if
+        none is predicted.
         """
         if label is not None or self.thresholds is None:
             return [self.column(label)]
         return [self.column(name) for name in self.predicted_labels[:MAX_EXPLAINED]] or [self.best]
 
     def explained_labels(self, label: Label | None = None) -> list[Label]:
-        """Return the labels to explain (the predicted labels if ``label`` is None)."""
+        """Return the labels that the explanation covers (the predicted labels by default)."""
         return [self.labels[column] for column in self.columns(label)]
 
     def top(self, n: int = 10, label: Label | None = None) -> list[WordScore]:
@@ -189,8 +191,8 @@ class Explanation:
     def as_dict(self, label: Label | None = None) -> dict[str, object]:
         """Return the explanation as a dictionary of JSON-serializable values.
 
-        It has the contributions to every label; ``explained`` names those that the explanation is
-        for, which is ``label`` if it is given.
+        It has the contributions to every label; ``explained`` lists the labels that the explanation
+        covers, which is only ``label`` if that is given.
         """
         values: dict[str, object] = {
             "text": self.text,

@@ -1,12 +1,12 @@
-"""Faithfulness of explanations: remove the words they point at and see how the prediction changes.
+"""Faithfulness of explanations: how predictions change when the highlighted words are removed.
 
 The words of each text are ranked by attention, by contribution, by integrated gradients and at
 random. For each ranking:
 
     deletion            probability of the predicted class without the first k words
     insertion           probability of the predicted class with the first k words alone
-    comprehensiveness   p(text) − p(text without them), mean over AOPC_SHARES; higher is better
-    sufficiency         p(text) − p(they alone), mean over the same shares; lower is better
+    comprehensiveness   p(text) − p(text without first k), mean over AOPC_SHARES; higher is better
+    sufficiency         p(text) − p(first k alone), mean over the same shares; lower is better
 
 [DeYoung et al. 2020, ERASER]. Words are removed from the text itself, so the whole model is
 measured, n-grams included. Intervals are 95 % bootstrap intervals over texts, with the same
@@ -52,7 +52,7 @@ class Model(Protocol):
 
     @property
     def encoder(self) -> Encoder:
-        """Text encoder, needed to measure the faithfulness of integrated gradients."""
+        """Text encoder that is needed to measure the faithfulness of integrated gradients."""
         ...
 
     @property
@@ -321,7 +321,7 @@ def _curves(
 def first_words(share: float, words: int) -> int:
     """Return how many words a faithfulness test removes for a given fraction of a text.
 
-    At least one word, unless the share is 0.
+    The number is at least 1, unless the share is 0.
     """
     return max(round(share * words), 1) if share else 0
 

@@ -1,4 +1,4 @@
-"""Top words over many explained texts: the strongest for each class and for each head.
+"""Top words over many explained texts: the strongest words of each class and attention head.
 
 A word is counted in lower case, as it occurs in the texts.
 Shapes: T words of a text, M heads, C classes, V different words.
@@ -48,7 +48,7 @@ def top_words(
 
     Args:
         explanations: at least one.
-        top: words per class and per head, at most.
+        top: the maximum number of words per class and per head.
         min_count: words that occur less often are not ranked.
     """
     tally = _Tally(explanations)

@@ -1,4 +1,4 @@
-"""Access log of the server: one JSON object per request, without its texts unless asked for."""
+"""Access log of the server: one JSON object per request, with its texts if so configured."""
 
 import json
 import os
@@ -52,7 +52,10 @@ class AccessLog:
             os.write(self._file, json.dumps(entry).encode() + b"\n")
 
     def describe(self, scope: Scope, identity: dict[str, str], texts: Sequence[str]) -> None:
-        """Add the model and the texts of a request to its entry in the access log."""
+        """Add the model and the texts of a request to its entry in the access log.
+
+        Unless the log contains texts, only their number is added.
+        """
         scope[FIELDS] = {**identity, "texts": len(texts)}
         if self.texts:
             scope[FIELDS]["input"] = [*texts]

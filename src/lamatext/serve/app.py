@@ -117,7 +117,7 @@ def create_app(  # noqa: PLR0913 - one argument per option of the server
 
 
 class RouteHandlers:
-    """Handlers for the HTTP routes of the app (predictions, explanations, health and metrics)."""
+    """Handlers for the HTTP routes of the app: predictions, explanations, health and metrics."""
 
     def __init__(
         self,

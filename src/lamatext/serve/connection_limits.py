@@ -138,7 +138,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._check_pending()
 
     def _feed(self, data: bytes) -> bytes:
-        """Pass received bytes to the HTTP parser and return those that must be parsed again.
+        """Pass received bytes to the HTTP parser and return the bytes that must be parsed again.
 
         A client may offer another protocol (``Upgrade: h2c``), which the server ignores. The parser
         would skip the body of such a request and take it for the next request, so it is given the
@@ -340,9 +340,9 @@ class ConnectionTable:
     def add(self, connection: LimitedProtocol) -> bool:
         """Add a connection to the table, closing the oldest waiting connection if it is full.
 
-        Connections without an answered request may take half of the table before they are closed
-        first: many slow clients then replace each other and not the clients that use the server,
-        and clients that keep many unused connections do not keep new ones out.
+        Connections without an answered request are closed first only if they take more than half of
+        the table. Many slow clients then replace each other instead of the clients that use the
+        server, and clients that keep many unused connections do not lock out new clients.
 
         Returns:
             False if every other connection is busy, so the new one has to be refused.

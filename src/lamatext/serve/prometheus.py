@@ -1,8 +1,8 @@
 """Request counters, drift counters and histograms of a server in the Prometheus text format.
 
 The worker processes of a server share them as one JSON file per worker. A worker saves its counters
-every second. The worker that answers ``GET /metrics`` adds those of the others to its own; the
-successor of a killed worker continues with its counters.
+every second. The worker that answers ``GET /metrics`` adds the counters of the other workers to its
+own; the successor of a killed worker continues with that worker's counters.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class Metrics:
     ) -> None:
         """Add the labels, words and outliers of predicted texts to the Prometheus counters.
 
-        ``predictions`` are those of the response: with a ``label``, or a list of ``labels``.
+        As in the response, each prediction has a ``label`` or a list of ``labels``.
         """
         for assessment, prediction in zip(assessments, predictions, strict=True):
             for label in prediction["labels"] if "labels" in prediction else [prediction["label"]]:

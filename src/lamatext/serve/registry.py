@@ -1,4 +1,4 @@
-"""Registry of the served models: their names, versions and batching queues, and how they reload."""
+"""Registry of the served models: their names, versions and batching queues, and their reloading."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ class ExplanationJson(NamedTuple):
     fields: str  # all others
 
     def complete(self, label: str | int | None) -> str:
-        """Return the JSON of a registered model's explanation, for ``label`` if it is given."""
+        """Return a registered model's explanation as JSON, for ``label`` unless it is None."""
         explained = self.explained if label is None else [label]
         return f'{{"explained": {json.dumps(explained)}, {self.fields[1:]}'
 
@@ -100,7 +100,7 @@ class ModelQueues:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Count a request for a registered model, so that its queues stay open meanwhile."""
+        """Keep the queues of a registered model open while a request uses them."""
         self.requests += 1
         try:
             yield
@@ -138,7 +138,7 @@ class ModelQueues:
 class ModelRegistry:
     """Registry of the served models by name, which reloads a model when its folder has changed.
 
-    A request keeps the queues that it has started with, so that none is lost by a reload.
+    A request keeps the queues that it has started with, so that no request is lost by a reload.
     """
 
     def __init__(self, models: Sequence[ServedModel], limits: Limits, metrics: Metrics) -> None:
@@ -158,8 +158,8 @@ class ModelRegistry:
         """Reload the registered models, keeping the loaded version of a model if reloading fails.
 
         Args:
-            changed_only: only those whose ``config.json`` has changed, and not again those that
-                could not be loaded.
+            changed_only: whether to skip models whose ``config.json`` has not changed since they
+                were loaded, or since they could not be loaded.
         """
         async with self._reloading:
             for model in self.models:
@@ -207,9 +207,9 @@ def load_models(models: Sequence[str | Path]) -> list[ServedModel]:
 
 
 def stamp_of(folder: Path) -> Stamp | None:
-    """Return inode, size and time of a model's ``config.json``, to detect when it changes.
+    """Return the inode, size and time of a model's ``config.json``, to detect when it changes.
 
-    None means that the file is missing.
+    Return None if the file is missing.
     """
     try:
         status = (folder / CONFIG).stat()

@@ -77,7 +77,7 @@ class ExplainRequest(TextRequest):
     """Schema of an ``/explain`` request body, with the texts and the label to explain."""
 
     label: Annotated[str | int | None, BeforeValidator(_whole_number)] = None
-    """None explains the predicted label, or the most probable predicted ones."""
+    """None explains the predicted label, or the most probable predicted labels."""
 
 
 class PredictRequest(TextRequest):

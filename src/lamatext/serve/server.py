@@ -1,4 +1,4 @@
-"""The server process: listening sockets, TLS, signals and graceful shutdown, on top of uvicorn."""
+"""The server process, based on uvicorn: listening sockets, TLS, signals and graceful shutdown."""
 
 import asyncio
 import ctypes

@@ -1,6 +1,6 @@
-"""TLS of the server: certificate and key files, handshakes and connections, which are limited.
+"""TLS of the server: certificate and key files, handshakes, connections, and their limits.
 
-asyncio's own TLS servers create a protocol only after the handshake, so that clients which never
+asyncio's own TLS servers create a protocol only after the handshake, so that clients that never
 finish it would not count as connections. After the server has closed a connection, they decrypt
 whatever the client still sends, for up to 30 s: a huge body would delay all other clients.
 """
@@ -17,9 +17,9 @@ from typing import Any, cast
 from lamatext.errors import ConfigError
 
 HANDSHAKE_SHARE = 4  # handshakes may always take the limit of connections divided by this
-# Seconds that a handshake has before a new one may replace it: some times the usual duration.
+# Seconds that a handshake has before a new one may replace it: a multiple of the usual duration.
 SHORTEST_PATIENCE, PATIENCE, USUAL_TIMES = 0.01, 0.05, 4
-PROMPT_HANDSHAKES = 8  # in progress; beyond, clients are asked to retry first, see TlsFiles
+PROMPT_HANDSHAKES = 8  # in progress; with more, clients are asked to retry first (see TlsFiles)
 ACCEPTS = 16  # connections accepted before others get their turn
 RETRY_SECONDS = 1.0  # after the process has run out of file descriptors
 RECORD = 16_384  # bytes; the most that a TLS record holds
@@ -33,7 +33,7 @@ class TlsFiles:
     Answering the first message of a handshake needs the private key and takes most of its time.
     While many handshakes are in progress, new ones use ``retry_context``, so that clients that
     never continue cost little: it accepts key shares on P-256 only. Every client of TLS 1.3
-    supports this curve, but most send a key share on another one first. These are asked for a new
+    supports this curve, but most send a key share on another one first. They are asked for a new
     key share (HelloRetryRequest, RFC 8446, 4.1.4) before the private key is used.
     """
 
@@ -72,7 +72,7 @@ def _no_password() -> str:
 
 
 class TlsHandshake:
-    """A TLS handshake of the server, directly on a socket: it costs half as much as a transport.
+    """A TLS handshake of the server directly on a socket, at half the cost of using a transport.
 
     Args:
         connection: the accepted socket.
@@ -126,7 +126,7 @@ class TlsHandshake:
             self._end(succeeded=True)
 
     def _send(self) -> None:
-        """Send an answer at once, as the buffer of a new connection is empty."""
+        """Send a TLS handshake answer at once, since the buffer of a new connection is empty."""
         data = self.sending.read()
         if data and self.connection.send(data) < len(data):
             raise ConnectionAbortedError("the certificates are larger than the buffer")
@@ -168,7 +168,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     # The protocol of TCP
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Create the HTTP protocol and decrypt what has arrived with the end of the handshake."""
+        """Create the HTTP protocol and decrypt what arrived with the end of the TLS handshake."""
         self.tcp = cast("asyncio.Transport", transport)
         self.protocol = self.make_protocol()
         self.protocol.connection_made(self)
@@ -185,10 +185,13 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._decrypt()
 
     def eof_received(self) -> None:
-        """Let TCP close a connection that the client has closed without a TLS closing alert."""
+        """Close the TCP connection when the client closes it without a TLS closing alert.
+
+        The transport closes itself because this method returns None.
+        """
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell the HTTP protocol that TCP is closed."""
+        """Notify the HTTP protocol that the TCP connection below TLS is closed."""
         if self.linger is not None:
             self.linger.cancel()
         if self.protocol is not None:
@@ -300,11 +303,11 @@ class TlsListener:
     Args:
         listener: the socket.
         tls: certificate and time limit of a handshake.
-        connections: how many connections may be open. Handshakes count as connections: beyond the
-            limit, a new one replaces the handshake that has waited longest for its client, or
-            waits until that client has had a little time: a burst of connections must not end a
-            handshake that has just begun or continued. How long depends on the time that the last
-            finished handshakes took. However many connections are open, a quarter of the limit is
+        connections: how many connections may be open, including handshakes. Beyond the limit, a new
+            connection replaces the handshake that has waited longest for its client, but only after
+            that client has had a little time: a burst of connections must not end a handshake that
+            has just begun or continued. How much time depends on how long the last finished
+            handshakes took. However many connections are open, a quarter of the limit is reserved
             for handshakes, so that clients can still connect.
         count_open: returns the number of connections after their handshake.
         make_protocol: creates the protocol of a connection after its handshake.
@@ -331,7 +334,7 @@ class TlsListener:
         self.loop.add_reader(listener, self._accept)
 
     def start_handshake(self, connection: socket.socket) -> None:
-        """Start the TLS handshake of a connection; cancel another if there are too many."""
+        """Start the TLS handshake of a connection, ending the longest-waiting one at the limit."""
         if self._is_full():
             next(iter(self.handshakes)).close()
         is_busy = len(self.handshakes) >= PROMPT_HANDSHAKES
@@ -367,7 +370,7 @@ class TlsListener:
         self.handshakes.move_to_end(handshake)
 
     def _end_handshake(self, handshake: TlsHandshake, succeeded: bool) -> None:
-        """Open the TLS connection after a successful handshake."""
+        """Remove a finished TLS handshake and open its connection if it was successful."""
         del self.handshakes[handshake]
         if succeeded:
             seconds = self.loop.time() - handshake.started
@@ -403,7 +406,7 @@ class TlsListener:
             self.start_handshake(connection)
 
     def _pause(self, seconds: float) -> None:
-        """Stop accepting TLS connections for now; new ones wait in the socket's backlog."""
+        """Stop accepting TLS connections for a while; new connections wait in the backlog."""
         self.loop.remove_reader(self.listener)
         self.retry = self.loop.call_later(
             seconds, self.loop.add_reader, self.listener, self._accept

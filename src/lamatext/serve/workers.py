@@ -1,4 +1,4 @@
-"""Worker processes of the server: a supervisor forks them and restarts those that die.
+"""Worker processes of the server: a supervisor forks workers and restarts any worker that dies.
 
 Each worker has its own listening socket on the same port (``SO_REUSEPORT``), and the kernel
 distributes the connections. The supervisor keeps all sockets open: connections that wait for a
@@ -21,7 +21,7 @@ from typing import Any
 from lamatext.errors import ConfigError, LamatextError
 
 POLL_SECONDS = 0.02
-STABLE_SECONDS = 5.0  # a worker that lived as long is restarted at once
+STABLE_SECONDS = 5.0  # a worker that lived longer is restarted at once
 MAX_DELAY = 10.0  # seconds between two starts of a worker that dies immediately
 
 log = logging.getLogger("lamatext.serve")
@@ -32,7 +32,7 @@ class WorkerContext:
     """Context that the supervisor passes to a new worker process.
 
     Args:
-        number: the worker's number, from 0; its successor has the same.
+        number: the worker's number, from 0; its successor has the same number.
         listener: its listening socket.
         supervisor: a file descriptor that reaches its end when the supervisor dies.
         on_ready: to be called when the worker accepts connections.
@@ -57,7 +57,7 @@ class Supervisor:
     """Supervisor of the server's workers, which starts, restarts and signals their processes.
 
     SIGHUP is forwarded, so that the workers reload their models. SIGINT and SIGTERM stop all
-    workers, a second one kills them. They may be sent to the whole process group.
+    workers; a second signal kills them. The signals may be sent to the whole process group.
 
     Args:
         listeners: one listening socket per worker.

@@ -1,1 +1,1 @@
-"""Views: write numbers as terminal output, HTML pages, notebook output and reports."""
+"""Views: results as terminal output, HTML pages, notebook output and reports."""

@@ -81,7 +81,7 @@ def _type_of(document: Document, field: Any) -> str:
 
 
 def _resolve(document: Document, node: Any) -> Any:
-    """Resolve the ``$ref`` of an OpenAPI node for the API documentation, if it has one."""
+    """Return an OpenAPI node for the API documentation, with any ``$ref`` resolved."""
     if "$ref" not in node:
         return node
     target: Any = document

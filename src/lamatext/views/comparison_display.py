@@ -59,7 +59,7 @@ def interval_text(difference: Difference) -> str:
 
 
 def score_text(metric: str, value: float) -> str:
-    """Format a score of a compared model, accuracy in percent and F1 as a fraction."""
+    """Format a score of a compared model: accuracy in percent, F1 as a fraction."""
     return percent(value) if metric == "accuracy" else f"{value:.3f}"
 
 

@@ -84,7 +84,7 @@ def percent(value: float, digits: int = 1) -> str:
 
 
 def probability(value: float) -> str:
-    """Format a probability for people, such as ``77.4 %``, ``< 0.1 %`` or ``> 99.9 %``."""
+    """Format a probability for display, such as ``77.4 %``, ``< 0.1 %`` or ``> 99.9 %``."""
     if 0 < value < 0.0005:
         return "< 0.1 %"
     return "> 99.9 %" if 0.9995 <= value < 1 else percent(value)

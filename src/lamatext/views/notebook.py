@@ -1,4 +1,4 @@
-"""Explanations and models in a Jupyter notebook: HTML fragments without scripts, and one line each.
+"""Explanations and models in a Jupyter notebook: HTML without scripts, and one-line summaries.
 
 The shades are translucent, because a notebook's theme may be light or dark.
 """

@@ -26,14 +26,14 @@ FIRST_LINE_SECONDS = 20.0  # after which the time left is printed where there is
 
 
 def fit_progress(verbose: bool | None) -> Progress:
-    """Return the progress display for ``fit``, by default only shown in a notebook."""
+    """Return the progress display for ``fit``, which is shown only in notebooks by default."""
     if verbose is False or (verbose is None and not _in_notebook()):
         return SILENT
     return NotebookProgress() if _in_notebook() else ProgressDisplay()
 
 
 class ProgressDisplay(Progress):
-    """Progress display on stderr, as a live bar on a terminal or else as plain lines."""
+    """Progress display on stderr: a live bar on a terminal, otherwise plain lines."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
@@ -62,7 +62,7 @@ class ProgressDisplay(Progress):
         self._bars.stop()
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Replace the progress bar in the terminal with a new one for the next stage."""
+        """Replace the progress bar in the terminal with a new bar for the next stage."""
         if self._task is not None:
             self._bars.remove_task(self._task)
         self._task = self._bars.add_task(one_line(name), total=total, detail="", left=self._left)

@@ -1,4 +1,4 @@
-"""Page to review suspect labels: keep, relabel or remove each text, then download corrected data.
+"""Review page for suspect labels: keep, relabel or remove each text, download corrected data.
 
 The page is one self-contained HTML file that sends no requests. If the data is small enough, it
 holds the whole table, so that the corrected data can be downloaded from it.
@@ -73,9 +73,9 @@ def _subtitle(search: SuspectSearch, shown: int) -> str:
 
 
 def whole_table(dataset: Dataset, options: ReadOptions) -> dict[str, Any] | None:
-    """Return all rows of the data file for the review page, or None if there are too many.
+    """Return all rows of the data file for the review page, or None if the file is too large.
 
-    Data from stdin cannot be read again: its texts and labels are returned.
+    Data from stdin cannot be read again, so only its texts and labels are returned.
     """
     layout, size = dataset.layout, 0
     lines: list[int] = []

@@ -21,9 +21,9 @@ def show_dataset(
     *,
     folds: int = 0,
 ) -> None:
-    """Print a summary of a dataset to the terminal, with columns, split sizes and statistics.
+    """Print a summary of a dataset to the terminal: columns, split sizes and statistics.
 
-    With cross-validation in ``folds``, the test texts are the training texts.
+    ``folds`` is the number of cross-validation folds, or 0 if there is a test set.
     """
     progress.section("Data")
     show_reading(train, progress)

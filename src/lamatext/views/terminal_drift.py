@@ -1,4 +1,4 @@
-"""Drift in the terminal: shares of new texts next to those of the validation texts."""
+"""Drift in the terminal: a table of the shares in the new and in the validation texts."""
 
 from rich.console import Console
 

@@ -158,7 +158,7 @@ def _name(word: StrongWord) -> str:
 def _attention(
     explanation: Explanation, columns: Sequence[int], *, shaded: bool
 ) -> Iterator[RenderableType]:
-    """Yield terminal lines on class scores and on the attention weights of each head."""
+    """Yield terminal lines that show the class scores and the attention weights of each head."""
     yield Text()
     for column in columns:
         yield Text(one_line(summed(explanation, column)))

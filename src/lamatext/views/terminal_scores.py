@@ -46,7 +46,7 @@ def show_scores(
 ) -> None:
     """Print the scores of an evaluation to the terminal, starting with a summary.
 
-    If the model was trained on the texts (``is_seen``), it starts with a warning.
+    If the model was trained on the texts (``is_seen``), the output starts with a warning.
     """
     if is_seen:
         console.print(
@@ -172,7 +172,7 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
 def show_examples(
     console: Console, predictor: Predictor, examples: Sequence[Mapping[str, str]], folds: int = 0
 ) -> None:
-    """Print example texts to the terminal with predictions and the words behind them."""
+    """Print example texts to the terminal with predictions and the words that explain them."""
     if examples:
         part = "Training" if folds else "Test"
         console.print(f"\n{part} texts with their predictions and the reasons")
@@ -185,7 +185,7 @@ def show_examples(
 def show_leaderboard(
     console: Console, rows: Sequence["LeaderboardRow"], texts: int, folds: int = 0
 ) -> None:
-    """Print the scores of model and baselines to the terminal, most accurate first.
+    """Print the leaderboard of the model and its baselines to the terminal, best scores first.
 
     Args:
         console: the terminal.

@@ -1,4 +1,4 @@
-"""Suspect labels in the terminal: how many there are, and the first of them."""
+"""Suspect labels in the terminal: their number and the most suspect examples."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ TEXT_LENGTH = 140  # characters of a text that are shown
 def show_suspects(
     console: Console, search: SuspectSearch, rows: Sequence[Mapping[str, object]]
 ) -> None:
-    """Print the number of suspect labels and the worst examples to the terminal.
+    """Print the number of suspect labels and the most suspect examples to the terminal.
 
     The numbers are listed by reason. Each example is a text, its suspect label, the label that is
     suggested instead, and the words that support this label. ``rows`` are those of the file of

@@ -1,4 +1,4 @@
-"""Trials of a hyperparameter search: a live table and the result in the terminal, an HTML page."""
+"""Display of tuning trials: a live table and the result in the terminal, and an HTML page."""
 
 import time
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ class TrialDisplay(Progress):
 
 
 def shown_trials(trials: Sequence[Trial]) -> list[Trial]:
-    """Select the tuning trials for the live table (best finished and latest ones)."""
+    """Select the tuning trials for the live table: the best finished and the latest trials."""
     finished = [trial for trial in trials if trial.state == FINISHED]
     best = sorted(finished, key=lambda trial: -(trial.score or 0.0))[:BEST]
     chosen = {trial.number: trial for trial in [*best, *trials[-LATEST:]]}

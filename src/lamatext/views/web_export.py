@@ -1,4 +1,4 @@
-"""Web export: a model as one HTML file with its weights and JavaScript, which fetches nothing."""
+"""Web export: a model as one HTML file with its weights and JavaScript that fetches nothing."""
 
 import base64
 import re
@@ -74,7 +74,10 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
 
 
 def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
-    """Choose the weight precision of a web export, float16 if predictions stay the same."""
+    """Choose the weight precision of a web export: as saved, or float16 instead of float32.
+
+    Float16 is chosen only if the predictions stay the same; their parity is then returned, too.
+    """
     saved: Storage = load_config(folder)["storage"]
     if saved == "float32":
         parity = _compare_storage(folder, "float16")
@@ -86,7 +89,7 @@ def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
 def _compare_storage(folder: Path, storage: Storage) -> Parity | None:
     """Measure how the weight precision of a web export affects the predictions.
 
-    Returns None if the weights do not change.
+    Return None if the weights do not change.
     """
     if storage in ("float32", load_config(folder)["storage"]):
         return None

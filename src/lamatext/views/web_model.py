@@ -1,4 +1,4 @@
-"""A saved model as the web page's JavaScript reads it: a JSON description next to its tensors."""
+"""A saved model as the web page's JavaScript reads it: a JSON description and its tensors."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -73,7 +73,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
 
 
 def model_summary(folder: Path) -> dict[str, Any]:
-    """Summarize a model for the web page (accuracy, date and example texts)."""
+    """Summarize a model for the web page: score, date and example texts."""
     metrics, config = load_metrics(folder), load_config(folder)
     test, facts = metrics.get("test") or {}, []
     validated = " (cross-validation)" if test.get("folds") else ""

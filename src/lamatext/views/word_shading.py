@@ -1,4 +1,4 @@
-"""Word shading shared by all views: split a text into words, scale their shade, list the strongest.
+"""Word shading shared by all views: text segments, strengths of the shades, strongest words.
 
 Shapes: T words.
 """
@@ -27,7 +27,7 @@ class StrongWord(NamedTuple):
 def strongest_words(
     explanation: Explanation, column: int, *, limit: int
 ) -> tuple[list[StrongWord], list[StrongWord]]:
-    """List the words that most support and most oppose a class, the strongest first.
+    """List the words that most support and most oppose a class, strongest first.
 
     Repeated words, in upper or lower case, are added up; weak words are left out.
     """
@@ -61,7 +61,7 @@ def reasons(explanation: Explanation, *, limit: int) -> list[tuple[str, list[Str
 
 
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
-    """Split a text into words to shade, with their index, and unshaded text in between."""
+    """Split a text into words to shade, with their indices, and the unshaded text between them."""
     at = 0
     for t, (start, end) in enumerate(spans):
         if start > at:
@@ -127,7 +127,7 @@ def contribution_strength(explanation: Explanation, column: int) -> Floats:
 
 
 def missing_words(explanation: Explanation) -> str:
-    """Return a note about a text without words to shade; empty for other texts."""
+    """Return a note about a text without words to shade, or an empty string for other texts."""
     if explanation.is_empty:
         return "The text is empty: the prediction only says which label is frequent."
     return "" if any(explanation.words) else "The model knows none of the words in this text."

@@ -29,14 +29,14 @@ OPEN_QUOTE = "a quote is opened in this row and not closed"
 SEPARATORS = ",;\t|"
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 _SAMPLE_ROWS = 200
-_CLEAR = 0.05  # other quotes than " must make this share of rows more regular,
-_REGULAR = 0.98  # and nearly all of them
+_CLEAR = 0.05  # quotes other than " must make this additional share of the rows regular,
+_REGULAR = 0.98  # and at least this share in total
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?")
 _LONG_CELL = 100  # characters; no column name is as long
 
 
 class Dialect(NamedTuple):
-    """CSV dialect with a separator and a quote character, which is empty if fields are unquoted."""
+    """CSV dialect: the separator and the quote character, which is empty if fields are unquoted."""
 
     separator: str
     quote: str
@@ -88,7 +88,7 @@ def csv_table(  # noqa: PLR0913 - the file and how it is written
 def _columns_and_body(
     parser: "_Parser", block: Block, has_header: bool | None, log: ReadLog
 ) -> tuple[tuple[str, ...], Block]:
-    """Return the column names of a CSV file and its first block without the header, if any."""
+    """Return the column names of a CSV file and its first block without any header."""
     columns, body = parser.header(block)
     if has_header is None:
         has_header = not _starts_with_data(parser, columns, body)
@@ -113,7 +113,7 @@ def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
 
 
 def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
-    """Return the CSV dialect of a model's training file if it fits the file to read, else None.
+    """Return the CSV dialect of the training file, or None if it does not fit the file to read.
 
     It fits if the header then has the model's text columns, and if no other dialect makes the rows
     more regular.
@@ -135,9 +135,9 @@ def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
 
 
 def remembered_header(block: Block, dialect: Dialect, layout: Layout) -> bool | None:
-    """Return False if a CSV file has no header, like a model's training file; else None.
+    """Return False if a CSV file has no header because the training file had none, None if unknown.
 
-    A first row with a typical column name is a header all the same.
+    A first row with a typical column name may be a header in any case.
     """
     if layout.header or any(map(is_known_name, _first_row(block, dialect))):
         return None
@@ -145,7 +145,7 @@ def remembered_header(block: Block, dialect: Dialect, layout: Layout) -> bool | 
 
 
 def _first_row(block: Block, dialect: Dialect) -> tuple[str, ...]:
-    """Return the cells of the first row in a CSV file, or none if it cannot be parsed."""
+    """Return the cells of the first row in a CSV file, or an empty tuple if it cannot be parsed."""
     try:
         return _Parser(dialect, ReadLog("")).header(block)[0]
     except DataError:
@@ -286,10 +286,11 @@ def _row_lines(block: Block, dialect: Dialect) -> list[int]:
 
 
 def _blank_misquoted_lines(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> bytes:
-    """Remove CSV lines with an opening quote that is closed only in a later row.
+    """Blank CSV lines with an opening quote that is closed only in a later row.
 
-    A quoted field that has a line end and is not followed by a separator or a line end is such a
-    case: without this, the rows in between would be lost without a message.
+    Such a quote is recognized by a quoted field that contains a line end and is not followed by a
+    separator or a line end. Without this check, the rows in between would be lost without a
+    message.
     """
     kept, copied, counted = [], 0, 0  # parts to keep; positions in the data
     while (span := _misquoted_span(data, dialect, copied)) is not None:
@@ -345,7 +346,7 @@ class _Parser:
     def parse(
         self, block: Block, columns: Sequence[str], wanted: Sequence[str] | None
     ) -> pa.RecordBatch:
-        """Parse a block of CSV rows to a record batch of the ``wanted`` columns (all if None)."""
+        """Parse a block of CSV rows into a record batch of the ``wanted`` columns (all if None)."""
         self._invalid_rows.clear()
         batch = self._read(block, columns, wanted).combine_chunks().to_batches()
         rows = batch[0] if batch else pa.RecordBatch.from_pylist([], pa.schema(
@@ -462,7 +463,7 @@ def split_lines(sample: str) -> list[str]:
 
 
 def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[float, int]:
-    """Return the share of CSV rows with as many fields as the first row, and this number."""
+    """Return the share of CSV rows with as many fields as the first row, and that number."""
     reader = csv.reader(
         lines,
         delimiter=dialect.separator,
@@ -488,8 +489,8 @@ def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[fl
 def lacks_header(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> bool:
     """Return whether the first row of a CSV file holds data instead of column names.
 
-    That is the case if a cell of it is a number in a column of numbers, occurs again in a column
-    of repeated values, or is longer than any name.
+    It holds data if one of its cells is a number in a column of numbers, occurs again in a column
+    of repeated values, or is too long for a name.
 
     Args:
         names: the cells of the first row.

@@ -31,7 +31,7 @@ _FREE_TAGS = 500_000
 MAX_DEPTH = 100  # of nested tags; a worksheet has about six
 MAX_EMPTY_ROWS = 100_000  # between two rows with values
 MAX_COLUMNS = 1 << 14  # as in Excel
-_FREE_CELLS = 2_000_000  # that may be empty; beyond them, each byte of the files allows for one
+_FREE_CELLS = 2_000_000  # cells allowed in any case, plus one for each byte of the unpacked files
 
 Cells = list[str | None]
 
@@ -90,7 +90,8 @@ def _unpacked_size(content: Any, name: str) -> int:
     """Return the total uncompressed size of the files in an Excel workbook.
 
     Raises:
-        DataError: they are too large for memory, or their tags too deeply nested.
+        DataError: they are too large for memory or have too many tags.
+        ValueError: their tags are too deeply nested.
     """
     with zipfile.ZipFile(content) as archive:
         unpacked = sum(file.file_size for file in archive.infolist())
@@ -162,7 +163,7 @@ def _sheet_rows(
         yield from rows
     except DataError:
         raise
-    except Exception as error:  # as above
+    except Exception as error:  # openpyxl raises whatever a damaged part leads to
         raise _damaged(name, error) from error
 
 

@@ -90,7 +90,7 @@ def file_table(source: str, options: ReadOptions = DEFAULTS) -> Table:
 
 
 def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: ReadLog) -> Table:
-    """Open a CSV or TSV file; detect its dialect unless the options name one."""
+    """Open a CSV or TSV file as a table, detecting its dialect unless the options determine it."""
     first = first_rows(blocks)
     if first is None:
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
@@ -122,7 +122,8 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
 def _dialect_notes(dialect: Dialect, format: str | None, remembered: Layout | None) -> list[str]:
     """Return notes for the user on the detected separator and quotes of a CSV file.
 
-    There are none if these are the default ones, or those of the model's training file.
+    There are none if these are the default ones and do not differ from those of the model's
+    training file.
     """
     trained = dialect
     if remembered is not None and remembered.separator is not None:
@@ -141,7 +142,7 @@ def is_table_file(path: Path) -> bool:
 
 
 def _format_by_name(source: str) -> str | None:
-    """Detect the file format from the extension; None if the extension is not conclusive."""
+    """Detect the file format from the extension, or return None if that is not conclusive."""
     suffix = "" if source == "-" else decompressed_suffix(Path(source))
     if suffix in _DETECTED_BY_CONTENT:
         return None

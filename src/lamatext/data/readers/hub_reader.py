@@ -62,7 +62,7 @@ def _parse_address(source: str) -> tuple[str, str | None]:
 
 
 def _with_class_names(batch: pa.RecordBatch, features: Any) -> pa.RecordBatch:
-    """Replace class indices of a Hugging Face Hub data set with class names (-1 is no label)."""
+    """Replace class indices of a Hugging Face Hub data set with class names, and -1 with null."""
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         class_names = getattr(features[name], "names", None)

@@ -1,4 +1,4 @@
-"""Input files and stdin: opening, decompression, and text in blocks of whole lines as UTF-8."""
+"""Input files and stdin: opening, decompression, and UTF-8 text in blocks of whole lines."""
 
 import io
 import sys
@@ -106,7 +106,7 @@ def missing_file_error(source: str) -> DataError:
 
 
 class Block(NamedTuple):
-    """Block of complete lines from an input file, with the line number of the first one."""
+    """Block of complete lines from an input file, with the line number of its first line."""
 
     data: bytes  # UTF-8 without byte order mark
     line: int  # the number of its first line, from 1
@@ -142,7 +142,7 @@ def read_blocks(
     incomplete: list[bytes] = []  # the pieces of a line whose end has not been read yet
     length = 0  # of that line
     for chunk in _text_chunks(source, encoding, log):
-        if decoder is None:  # the first chunk tells whether it was UTF-16, and now is UTF-8
+        if decoder is None:  # with the first chunk, the log tells whether the text was UTF-16
             is_converted = log.encoding != "utf-8"
             log.encoding = log.encoding if is_converted else encoding or "utf-8"
             decoder = LineDecoder("utf-8" if is_converted else encoding, expected_encoding, log)

@@ -1,4 +1,4 @@
-"""JSON columns: strings of JSON in a table, which JSONL output repeats as numbers, lists, objects.
+"""JSON columns of a table: strings that JSONL output writes as numbers, lists and objects.
 
 The column is marked in the metadata of its Arrow field, which Parquet files keep.
 """
@@ -25,7 +25,7 @@ def is_json(field: pa.Field) -> bool:
 
 
 def plain_strings(column: pa.Array) -> pa.Array:
-    """Convert a JSON column to strings; JSON strings lose their quotes, other values stay JSON."""
+    """Convert a JSON column to plain strings: JSON strings are unquoted, other values stay JSON."""
     values = column.to_pylist()
     return pa.array(
         [json.loads(v) if v is not None and v.startswith('"') else v for v in values], pa.string()

@@ -88,7 +88,7 @@ def _columns_of(first_rows: list[tuple[int, Row]], name: str) -> tuple[str, ...]
 
 
 def _parse_rows(block: Block, log: ReadLog, *, is_first: bool = False) -> list[tuple[int, Row]]:
-    """Parse the lines of a JSONL block to objects with their line numbers.
+    """Parse the lines of a JSONL block into objects with their line numbers.
 
     The first line of a file must be an object; other lines may be skipped if the log allows it.
     """
@@ -113,7 +113,7 @@ def _parse_rows(block: Block, log: ReadLog, *, is_first: bool = False) -> list[t
 
 
 def _parse_array(first: Block, blocks: Iterator[Block], log: ReadLog) -> list[tuple[int, Row]]:
-    """Parse a JSON array of objects, as an alternative to JSONL, to numbered rows."""
+    """Parse a file with one JSON array of objects instead of JSONL into numbered rows."""
     data = bytearray(first.data)
     for block in blocks:
         data += block.data
@@ -153,7 +153,7 @@ def _with_dotted_paths(row: Row) -> Row:
 
 
 def _parse_line(line: str) -> tuple[Row | None, str]:
-    """Parse a line of a JSONL file to an object, with nested keys as dotted paths.
+    """Parse a line of a JSONL file into an object, with nested keys as dotted paths.
 
     If the line is not an object, return None and the reason.
     """
@@ -196,7 +196,7 @@ class _ValueOrList:
         self._holds_lists: dict[str, bool] = {}  # by key, since its first value
 
     def convert(self, value: object, key: str, where: str) -> str | list[str | None] | None:
-        """Convert a JSONL value; raise DataError for an object, or if a column mixes in lists."""
+        """Convert a JSONL value; raise DataError for an object or a mix of values and lists."""
         if value is None:
             return None
         is_list = isinstance(value, list)

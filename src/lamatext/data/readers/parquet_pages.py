@@ -1,9 +1,9 @@
-"""The pages of a Parquet file: how large they are, before pyarrow decompresses them as a whole.
+"""Page sizes of a Parquet file, which are checked before pyarrow decompresses whole pages.
 
-A file of a few kilobytes can have a page of gigabytes. pyarrow tells the size of a page only by
-reading it, and where the pages are only by an interface that ends the process if the file is
-damaged. So the footer of the file and the headers of its pages are parsed here. Both are structs
-of the compact protocol of Thrift; the numbers of their fields are those of Parquet's format.
+A file of a few kilobytes can have a page of gigabytes. pyarrow reveals the size of a page only by
+reading it, and the positions of the pages only through an interface that crashes the process if the
+file is damaged. Therefore, the footer of the file and the headers of its pages are parsed here.
+Both are structs of Thrift's compact protocol; their field numbers are those of the Parquet format.
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-DELTA_BYTE_ARRAY = 7  # a value repeats a part of the one before, so it may be as long as the page
+DELTA_BYTE_ARRAY = 7  # a value repeats a part of the previous one and may be as long as the page
 _MAX_BYTES = 1 << 24  # of a footer, and of a page header
-_MAX_DEPTH = 20  # of structs and lists in each other; Parquet has about eight
+_MAX_DEPTH = 20  # of nested structs and lists; Parquet has about eight levels
 _TAIL = 8  # bytes at the end of the file: the length of the footer, and PAR1
 # Types of fields
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 7, 8, 12
@@ -61,7 +61,7 @@ def _column_chunk(column: Fields, size: int) -> ColumnChunk:
 
 
 def read_pages(content: pa.NativeFile, chunk: ColumnChunk) -> Iterator[Page]:
-    """Yield the page headers of a Parquet column that pyarrow would read."""
+    """Yield the headers of the pages that pyarrow would read for a column of a Parquet file."""
     start, values = chunk.start, 0
     while start < chunk.end and values < chunk.values:
         header, length = _page_header(content, start, chunk.end)
@@ -128,7 +128,7 @@ def _struct(data: bytes, at: int, depth: int = 0) -> tuple[Fields, int]:
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """Parse a Thrift value of a Parquet file and return it (None if not needed) with its end."""
+    """Parse a Thrift value of a Parquet file; return it (None if unused) and its end position."""
     if kind in _INTEGERS:
         return _zigzag(data, at)
     if kind == _BINARY:

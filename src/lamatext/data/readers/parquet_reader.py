@@ -31,7 +31,7 @@ from lamatext.errors import DataError
 
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 1 << 26
-_PAGE_RECORDS = 4  # a data page may be so many times as large as the longest record
+_PAGE_RECORDS = 4  # a data page may be this many times as large as the longest record
 MAX_ITEMS = 1 << 26  # of the lists in a column of a row group
 MAX_PAGES = 1 << 18  # of a column of a row group
 MAX_DEPTH = 10  # of structs whose fields are columns
@@ -146,7 +146,7 @@ def _checked_pages(
     group: int,
     limits: tuple[str, int],
 ) -> list[Page]:
-    """Return the pages of a column in a Parquet row group, or raise DataError if too large."""
+    """Return the pages of a Parquet column in a row group; raise DataError if one is too large."""
     source, max_record = limits
     where = f"{source}: column '{column.path}', row group {group + 1}"
     pages = list(islice(read_pages(content, chunk), MAX_PAGES + 1))
@@ -233,7 +233,7 @@ def _named_errors(name: str, message: str, *, source: str | None = None) -> Iter
 
 
 def open_binary(source: str) -> pa.NativeFile:
-    """Open a Parquet or Excel file, from stdin or a compressed file as a temporary copy."""
+    """Open a Parquet or Excel file; copy stdin or a compressed file to a temporary file first."""
     path = Path(source)
     is_stream = (
         source == "-"

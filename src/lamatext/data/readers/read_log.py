@@ -52,11 +52,11 @@ class ReadLog:
             lines.append(line)
 
     def place(self, line: int) -> str:
-        """Return the file and the line or row for a message."""
+        """Return the name of the file with a line or row number, for a log message."""
         return f"{self.name}:{line}" if self.unit == "line" else f"{self.name}: row {line}"
 
     def copy_layout(self, first: "ReadLog") -> None:
-        """Copy what is known of the first shard's format to the log of the whole source."""
+        """Copy the first shard's format and notes to the log of the whole source."""
         self.format, self.encoding, self.header = first.format, first.encoding, first.header
         self.separator, self.quote = first.separator, first.quote
         self.notes += first.notes

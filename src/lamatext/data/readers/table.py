@@ -1,4 +1,4 @@
-"""The table that every file reader returns: string columns that are read once, in batches."""
+"""The table that every file reader returns: string columns that can be read once, in batches."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +47,7 @@ class Table:
 
     A missing value is null. ``batches(names)`` reads the named columns, which may also hold lists
     of strings; ``batches(None)`` reads all columns, with lists as JSON. ``typed_batches(format)``
-    reads all columns with the types that an output of that format can have, or is None.
+    reads all columns with their types, or returns None if that output format does not support them.
     """
 
     name: str  # for messages
@@ -63,7 +63,7 @@ class Table:
     def all_batches(self, output_format: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield all columns of the table in batches (one empty batch if it has no rows).
 
-        The columns are strings, unless an output format is given that can have their types.
+        The columns are strings unless an output format is given that supports their types.
         """
         is_empty = True
         typed = None if output_format is None else self.typed_batches(output_format)
@@ -93,9 +93,9 @@ class Table:
     ) -> tuple[tuple[str, ...], Iterator[pa.RecordBatch]]:
         """Return the names of the table's text columns and an iterator over batches of its rows.
 
-        If the names of the columns do not decide, the first batch does. At the end, too many bad
-        rows are an error. The texts are strings; other columns have their types if an output
-        format is given that can have them.
+        If the names of the columns do not decide, the values in the first batch do. After the last
+        batch, too many bad rows are an error. The texts are strings; other columns keep their types
+        if an output format is given that supports them.
         """
         batches = self._checked_batches(output_format)
         texts = choose_text_by_name(self.columns, options, self.name)
@@ -371,7 +371,7 @@ def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
         pc.if_else(pa.array(blank), None, column)
         for blank, column in zip(blank_rows, filled, strict=True)
     ]
-    # Arrow leaves out rows whose values are all null, so that the result would be shorter.
+    # Arrow would leave out rows whose values are all null, and the result would be shorter.
     present[0] = pc.if_else(pa.array(np.all(blank_rows, axis=0)), "", present[0])
     joint = pa.scalar(JOINT, pa.large_string())
     return pc.binary_join_element_wise(*present, joint, null_handling="skip")

@@ -20,8 +20,8 @@ _CANDIDATES = (
 )  # fmt: skip
 _SAMPLE = 1 << 15  # bytes of lines that are not ASCII, to detect their encoding
 _MAX_UNDECODABLE = 100_000  # lines
-_EVIDENCE = 4  # bytes that are not ASCII, fewer do not speak against the expected encoding
-_NEARLY_AS_GOOD = 0.05  # of the share of odd characters with which an encoding reads a text
+_EVIDENCE = 4  # non-ASCII bytes; fewer are no evidence against the expected encoding
+_NEARLY_AS_GOOD = 0.05  # difference between the shares of odd characters that two encodings give
 _SHOWN_NAMES = {"cp1252": "cp1252 (Windows, Western Europe)"}
 
 

@@ -29,7 +29,7 @@ def plain_lines_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table
 
 
 def usable_lines(block: Block, log: ReadLog) -> list[tuple[int, str]]:
-    """Return the text lines of a block with their line numbers, skipping undecodable ones."""
+    """Return the text lines of a block with their line numbers, skipping undecodable lines."""
     lines = list(block.lines())
     for number, _ in lines if log.undecodable else ():
         if number in log.undecodable:

@@ -1,4 +1,4 @@
-"""Collect everything the report shows: predictions, example texts, explanations, top words, speed.
+"""Collection of the report's findings: predictions, examples, explanations, top words, speed.
 
 The examples are texts behind each confusion, confident mistakes and doubtful labels.
 Shapes: n texts, C classes.
@@ -262,7 +262,7 @@ def choose_multi_label_examples(
 def multi_label_example_values(
     explanation: Explanation, labels: Sequence[str], truth: NDArray[np.bool_]
 ) -> dict[str, object]:
-    """Return the template values of a multi-label example text.
+    """Return the report's template values of a multi-label example text.
 
     The marked words are those of the label on which model and truth differ most.
     """
@@ -319,7 +319,7 @@ def _cells(
 def example_values(
     explanation: Explanation, labels: Sequence[str], truth: int
 ) -> dict[str, object]:
-    """Return the template values of one example text, such as its label and prediction."""
+    """Return the report's template values of an example text, such as its label and prediction."""
     best = explanation.best
     return {
         "label": None,  # the words are those of the predicted class

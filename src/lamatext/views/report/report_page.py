@@ -1,4 +1,4 @@
-"""Report page: the whole report as one self-contained HTML file without scripts and requests.
+"""Report page: the whole report as one self-contained HTML file without scripts or requests.
 
 ``report_page`` renders ``report.html``; each section below returns the values that it shows.
 """
@@ -68,7 +68,7 @@ def report_page(findings: Findings, *, title: str | None = None) -> str:
 
 
 def headline(findings: Findings) -> Values:
-    """Return the template values of the report page's headline (scores, size and speed)."""
+    """Return the template values of the report page's headline: scores, size and speed."""
     scores = findings.scores
     if findings.is_seen:
         return _training_text_headline(findings)
@@ -96,9 +96,9 @@ def _costs(findings: Findings) -> list[tuple[str, str]]:
 
 
 def _training_text_headline(findings: Findings) -> Values:
-    """Return the headline values of a report on training texts, with scores from training.
+    """Return the headline values of a report on training texts, with the model's saved scores.
 
-    These are from a test set or from cross-validation, and are in the model's folder.
+    These scores are from a test set or from cross-validation.
     """
     test: Values = findings.metrics.get("test") or {}
     how = "on its test texts"

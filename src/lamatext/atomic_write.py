@@ -156,7 +156,7 @@ def _mark_name(target: Path) -> Path:
 
 
 def _mark(target: Path, temporary: Path) -> None:
-    """Mark an output file as unfinished before its temporary file is renamed."""
+    """Mark an output file as unfinished until its temporary file is renamed into place."""
     with suppress(OSError):
         _mark_name(target).unlink(missing_ok=True)
         _mark_name(target).hardlink_to(temporary)

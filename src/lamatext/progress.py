@@ -24,7 +24,7 @@ class Progress:
         """Report the start of a new progress stage, with its number of steps if known."""
 
     def expect(self, name: str, count: int) -> None:
-        """Report that ``count`` progress stages of this name are still to come."""
+        """Announce that ``count`` more progress stages with this name will follow."""
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
         """Report progress of ``steps`` steps in the current stage."""

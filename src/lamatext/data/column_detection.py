@@ -421,7 +421,7 @@ def _text_weight(profile: _Profile) -> float:
 def _detect_label(
     profiles: Sequence[_Profile], names: Sequence[str], name: str, rows: int
 ) -> tuple[_Profile, list[_Profile]]:
-    """Detect the label column; also return the other candidates if its name made the choice."""
+    """Detect the label column; if it was chosen by its name, also return the other candidates."""
     fitting = [p for p in profiles if _fits_labels(p, rows)]
     by_name = _detect_by_name([p.name for p in fitting], WEAK_LABEL_NAMES)
     plain = [p for p in fitting if not _words(p.name) & _METADATA_WORDS]

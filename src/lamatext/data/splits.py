@@ -301,7 +301,7 @@ def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> ND
 
 
 def _shuffled_by_label(units: _Units, rng: np.random.Generator) -> Rows:
-    """Sort the groups of a split by label and size, with ties in random order."""
+    """Sort the groups of texts to split by label and size, breaking ties at random."""
     shuffled = rng.permutation(len(units.codes))
     order: Rows = shuffled[np.lexsort((units.sizes[shuffled], units.codes[shuffled]))]
     return order

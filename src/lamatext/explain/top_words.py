@@ -131,7 +131,7 @@ class _Tally:
     def _keep_examples(
         self, explanation: Explanation, ids: NDArray[np.int64], values: Sums
     ) -> None:
-        """Store the context in which each candidate top word has its highest value so far."""
+        """Store the context in which each candidate top word's contribution is highest so far."""
         rows, places = np.nonzero(values > self._best[:, ids])
         for row, t in zip(rows.tolist(), places.tolist(), strict=True):
             v = int(ids[t])

@@ -119,7 +119,7 @@ def count_keys(
     buffer: NDArray[np.uint32],
     counted: NgramCounts,
 ) -> int:  # pragma: no cover
-    """Count the n-grams of tokenized texts by hash key and write them to ``counted``.
+    """Count the n-grams of tokenized texts per hash key and store the counts in ``counted``.
 
     ``buffer`` has room for all n-grams of any text.
     """

@@ -37,7 +37,7 @@ def disagreement_over_positions(weights: Tensor) -> Tensor:
 
 
 def disagreement_over_embeddings(embedding: Tensor) -> Tensor:
-    """Compute the disagreement loss term from the cosine similarity of the heads' embeddings.
+    """Compute the heads' disagreement, a loss term, from the cosine similarity of their embeddings.
 
     For the embeddings (B, M, D), return D_emb = −(1/M²) Σᵢ Σⱼ cos(sᵢ, sⱼ) of each text (B,).
     [paper, eq. "demb"]

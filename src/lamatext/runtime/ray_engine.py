@@ -44,7 +44,7 @@ class PartWorker:
             self._predictor = Predictor.load(folder)
 
     def is_ready(self) -> bool:
-        """Return True; Ray answers this call only after the actor has loaded its model."""
+        """Return True once this Ray actor is ready, which is after it has loaded its model."""
         return True
 
     def predict(

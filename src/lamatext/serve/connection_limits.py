@@ -177,7 +177,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_headers_complete(self) -> None:
-        """Check the size and number of headers against the limits, then start the request."""
+        """Check the number and size of the headers against the limits, then start the request."""
         self._check_headers()
         if self.parser.should_upgrade():
             return  # the request is parsed again, see _feed

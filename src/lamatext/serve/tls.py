@@ -263,7 +263,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self.tcp.pause_reading()
 
     def resume_reading(self) -> None:
-        """Resume decrypting and reading the bytes that the TLS client sends."""
+        """Resume reading and decrypting data from the TLS client."""
         if self.is_paused:
             self.is_paused = False
             self.loop.call_soon(self._resume)

@@ -169,7 +169,7 @@ def _names(labels: object) -> list[str]:
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:
-    """Return the word contributions and attention weights of a text for the explanation page.
+    """Return a text's word contributions and attention weights, to draw on the explanation page.
 
     The page's JavaScript computes the background colour of each word from them.
     """

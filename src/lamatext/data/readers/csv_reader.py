@@ -463,7 +463,7 @@ def split_lines(sample: str) -> list[str]:
 
 
 def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[float, int]:
-    """Return the share of CSV rows with as many fields as the first row, and that number."""
+    """Return the share of CSV rows with as many fields as the first, and its number of fields."""
     reader = csv.reader(
         lines,
         delimiter=dialect.separator,

@@ -29,6 +29,7 @@ from benchmarks.accuracy_jobs import (
     run_accuracy_jobs,
     split_names,
 )
+from lamatext.baselines import least_document_frequency
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
@@ -192,7 +193,7 @@ def score_baselines(parts: Parts, job: AccuracyJob) -> dict[str, float | list[fl
     labels = encoder.encode(parts.train.require_labels())
     truth = encoder.encode(parts.test.require_labels(), source=parts.test.source)
     scores: dict[str, float | list[float]] = {}
-    for name, pipeline in _baselines(job).items():
+    for name, pipeline in _baselines(job, least_document_frequency(len(parts.train))).items():
         pipeline.fit(parts.train.texts.to_pylist(), labels)
         texts = parts.test.texts.to_pylist()
         scores[f"{name} accuracy"] = float((pipeline.predict(texts) == truth).mean())
@@ -201,16 +202,20 @@ def score_baselines(parts: Parts, job: AccuracyJob) -> dict[str, float | list[fl
     return scores
 
 
-def _baselines(job: AccuracyJob) -> dict[str, Any]:
-    """Return the untrained baselines of a job: of few texts, all sib texts and special draws."""
+def _baselines(job: AccuracyJob, min_df: int) -> dict[str, Any]:
+    """Return the untrained baselines of a job: of few texts, all sib texts and special draws.
+
+    Their n-grams occur in at least ``min_df`` training texts.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline, make_union
     from sklearn.svm import LinearSVC
 
     def tfidf(longest: int, analyzer: str = "word", shortest: int = 1) -> Any:
-        lengths = (shortest, longest)
-        return TfidfVectorizer(analyzer=analyzer, ngram_range=lengths, sublinear_tf=True, min_df=2)
+        return TfidfVectorizer(
+            analyzer=analyzer, ngram_range=(shortest, longest), sublinear_tf=True, min_df=min_df
+        )
 
     if job.dataset in SIB and job.model == "all":
         is_first = job.seed == 0  # every draw has the same texts
@@ -306,16 +311,22 @@ def few_texts_table(records: Records, experiment: str = EXPERIMENT) -> str:
 
 
 def _with_best_baseline(values: Values, dataset: str, size: str) -> tuple[float, float] | None:
-    """Return lamatext's mean accuracy and that of the best baseline; None if not measured."""
+    """Return lamatext's mean accuracy and that of the best baseline; None if not measured.
+
+    Only draws on which all of them were measured count.
+    """
     pooled = "sib" if dataset in SIB else dataset
-    means = {
-        metric: mean(record.number for record in chosen)
-        for (name, draw, metric), found in values.items()
-        if (name, draw) == (pooled, size) and metric.endswith("accuracy")
-        if (chosen := [record for record in found if record.dataset == dataset])
+    by_draw = {
+        metric: {record.seed: record.number for record in records if record.dataset == dataset}
+        for (name, draw, metric), records in values.items()
+        if (name, draw) == (pooled, size)
+        if metric == "accuracy" or metric.endswith(" accuracy")
     }
-    baselines = [score for metric, score in means.items() if metric.endswith(" accuracy")]
-    return (means["accuracy"], max(baselines)) if baselines and "accuracy" in means else None
+    draws = set.intersection(*(set(scores) for scores in by_draw.values())) if by_draw else set()
+    if not draws or len(by_draw) == 1:
+        return None
+    means = {metric: mean(scores[draw] for draw in draws) for metric, scores in by_draw.items()}
+    return means.pop("accuracy"), max(means.values())
 
 
 def wrong_labels_table(records: Records) -> str:

@@ -61,6 +61,19 @@ def test_tfidf_reads_characters_in_scripts_without_spaces(name: str) -> None:
     assert train_baseline(name, train).evaluate(test).accuracy == 1
 
 
+def test_tfidf_reads_words_of_a_single_text_unless_there_are_many_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = dataset(["a wise film", "a dull film", "a long film"], ["good", "bad", "bad"])
+
+    few = train_baseline("tfidf", data).evaluate(data)
+    monkeypatch.setattr("lamatext.baselines.MANY_TEXTS", 3)
+    many = train_baseline("tfidf", data).evaluate(data)
+
+    assert few.accuracy == 1
+    assert many.accuracy == pytest.approx(2 / 3)
+
+
 def test_a_test_label_that_was_not_trained_on_is_refused() -> None:
     baseline = train_baseline("tfidf", dataset(*reviews(20)))
 

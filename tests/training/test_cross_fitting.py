@@ -2,6 +2,7 @@
 
 import warnings
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -366,6 +367,25 @@ def test_a_range_power_calibrates_many_classes_of_few_texts(
     assert divided.ngrams_.range_power > 0
     assert plain.ngrams_.range_power == 0
     assert error_on_intents(divided) < 0.6 * error_on_intents(plain)
+
+
+def test_the_folds_that_calibrate_a_range_power_are_fitted_to_labels_that_occur_once_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts, labels = intents(6)
+    single = [f"once{number}" for number in range(30)]
+    cross_fitted, rows = cross_fitting._cross_fitted, {}
+
+    def count_rows(fitter: Any, fitted: Any, folds: int, *more: Any) -> Any:
+        rows[folds] = len(fitted)
+        return cross_fitted(fitter, fitted, folds, *more)
+
+    monkeypatch.setattr(cross_fitting, "_cross_fitted", count_rows)
+    divided = fitted([*texts, *(f"{name} film" for name in single)], [*labels, *single])
+
+    assert divided.ngrams_ is not None
+    assert divided.ngrams_.range_power > 0
+    assert rows[cross_fitting.FOLDS_OF_RANGE] == rows[cross_fitting.CROSS_FIT_FOLDS] == 270
 
 
 def test_many_validation_texts_find_a_range_power_without_further_fits(

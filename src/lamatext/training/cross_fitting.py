@@ -286,7 +286,8 @@ def cross_fit(
     if not best.fitter.range_power:
         return best
     fitter.expect(FOLDS_OF_RANGE + 1)
-    held_out = _cross_fitted(best.fitter, np.sort(best.held_out.rows), FOLDS_OF_RANGE)
+    rows = fitter.usable(np.union1d(split.train, split.validation))
+    held_out = _cross_fitted(best.fitter, rows, FOLDS_OF_RANGE)
     return _calibrated_on(best.fitter, held_out, weights, seen)
 
 

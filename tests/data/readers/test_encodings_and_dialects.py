@@ -141,6 +141,15 @@ def test_a_missing_header_is_noticed(tmp_path: Path, labels: tuple[str, str]) ->
     assert "the first row is data" in dataset.notes[0]
 
 
+def test_blank_lines_before_the_first_row_are_skipped(tmp_path: Path) -> None:
+    rows = [f"the film number {n} was seen,{n % 2}" for n in range(12)]
+
+    dataset = read(tmp_path, "a.csv", "\n".join(["", "  ", *rows]))
+
+    assert len(dataset) == 12
+    assert not dataset.layout.header
+
+
 def test_several_text_columns_are_joined_and_names_may_have_commas(tmp_path: Path) -> None:
     content = '"Subject, short",Body,label\nHello,the text,a\n,only body,b\nOnly subject, ,a\n'
     options = ReadOptions(text_columns=("Subject, short", "Body"))

@@ -42,6 +42,14 @@ def test_a_pattern_and_a_folder_read_all_shards_in_order(tmp_path: Path, suffix:
     assert not has_test_split(str(tmp_path))
 
 
+def test_short_shards_have_no_header_if_the_first_has_none(tmp_path: Path) -> None:
+    rows = [(f"I saw film number {number}", "pos" if number % 2 else "neg") for number in range(20)]
+    for name, count in (("1.csv", 20), ("2.csv", 2)):
+        (tmp_path / name).write_text("".join(f"{text},{label}\n" for text, label in rows[:count]))
+
+    assert read(f"{tmp_path}/*.csv") == rows + rows[:2]
+
+
 def test_shards_named_after_splits(tmp_path: Path) -> None:
     shard(tmp_path / "train-0.parquet", [("a", "x")])
     shard(tmp_path / "test-0.parquet", [("b", "y")])

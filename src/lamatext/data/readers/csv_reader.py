@@ -97,7 +97,8 @@ def _columns_and_body(
     columns = _numbered_columns(columns)
     log.header = False
     log.notes.append(f"the first row is data, not a header: the columns are {', '.join(columns)}")
-    return columns, block
+    start, _ = _header_span(block.data, parser.dialect)  # behind blank lines
+    return columns, Block(block.data[start:], block.line + block.data.count(b"\n", 0, start))
 
 
 def first_rows(blocks: Iterator[Block]) -> Block | None:
@@ -115,8 +116,8 @@ def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
 def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
     """Return the CSV dialect of the training file, or None if it does not fit the file to read.
 
-    It fits if the header then has the model's text columns, and if no other dialect makes the rows
-    more regular.
+    It fits if its columns, with or without a header as in the training file, include the model's
+    text columns, and if no other dialect makes the rows more regular.
     """
     if layout.separator is None:
         return None

@@ -58,6 +58,13 @@ def folder_has_split(root: Path, split: str) -> bool:
     return not _label_folders(root) and bool(shards_in_folder(root, split))
 
 
+def data_files(root: Path) -> list[Path]:
+    """Return the tables of a data folder, and the texts in its label folders, for any split."""
+    tables = [path for path in root.iterdir() if is_table_file(path)]
+    labels = [_label_folders(folder) for folder in (root, *(root / split for split in _SPLITS))]
+    return tables + [file for folders in labels for one in folders for file in _text_files(one)]
+
+
 def _split_file(root: Path, split: str) -> Path | None:
     return next((path for path in sorted(root.glob(f"{split}.*")) if is_table_file(path)), None)
 
@@ -152,6 +159,8 @@ def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Tabl
     used = _used_shards(files, log)
     first = file_table(str(used[0]), options)
     log.copy_layout(first.log)
+    if not first.log.header:  # a short shard alone may look as if it had one
+        options = replace(options, has_header=False)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         return read_shards(list(first.columns if wanted is None else wanted), wanted)
@@ -177,10 +186,12 @@ def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Tabl
 
 def _used_shards(files: Sequence[Path], log: ReadLog) -> list[Path]:
     """Return the shard files that are not empty, or raise DataError if all are empty."""
-    used = [path for path in files if not _is_empty(path)]
+    used = []
     for path in files:
-        if path not in used:
+        if _is_empty(path):
             log.notes.append(f"{path}: an empty shard, skipped")
+        else:
+            used.append(path)
     if not used:
         raise DataError(
             f"{log.name}: no rows in {plural(len(files), 'shard')}. Expected one text or more."

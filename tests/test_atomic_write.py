@@ -235,3 +235,20 @@ def test_threads_may_write_the_same_file(tmp_path: Path) -> None:
 
     assert errors == []
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("name", ["r" * 251 + ".csv", "é" * 125 + ".csv"])
+def test_a_name_may_be_as_long_as_the_system_allows(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    try:
+        path.touch()
+    except OSError:
+        pytest.skip("the file system allows shorter names only")
+
+    with unfinished_until_end(path):
+        write_text(path, "whole")
+        assert is_unfinished(path)
+
+    assert path.read_text() == "whole"
+    assert not is_unfinished(path)
+    assert list(tmp_path.iterdir()) == [path]

@@ -23,6 +23,10 @@ from lamatext.errors import ConfigError, DataError
 # .NAME.HOST-PID.lamatext, with the host because another machine's process ids mean nothing here.
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)\.lamatext")
 _UNFINISHED = ".unfinished"  # in the name of a mark
+_LONGEST_NAME = (
+    160  # bytes of an output file's name in that of its temporary file; systems allow 255
+)
+_KEPT_CHARACTERS = 30  # of a longer name, at most four bytes each
 _MARKED: ContextVar[frozenset[Path]] = ContextVar("files to mark as unfinished")
 
 WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -46,7 +50,7 @@ def replace_atomically(path: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         is_marked = path in _MARKED.get(frozenset())
         delete_stale_files(target.parent, keep_marks=is_marked)  # until this file is replaced
-        temporary = _hidden_name(target.with_name(f"{target.name}.{threading.get_ident()}"))
+        temporary = _hidden_name(target, f".{threading.get_ident()}")
         yield temporary
         _finish(temporary, target)
         if is_marked:
@@ -143,8 +147,15 @@ def delete_stale_files(folder: Path, *, keep_marks: bool = False) -> None:
                     Path(entry.path).unlink()
 
 
-def _hidden_name(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{host_code()}-{os.getpid()}.lamatext")
+def _hidden_name(target: Path, purpose: str) -> Path:
+    """Return the path of a temporary file or mark for an atomic write, with a shortened long name.
+
+    ``purpose`` is part of the name.
+    """
+    name = target.name
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = f"{name[:_KEPT_CHARACTERS]}{zlib.crc32(os.fsencode(name)):08x}"
+    return target.with_name(f".{name}{purpose}.{host_code()}-{os.getpid()}.lamatext")
 
 
 def _mark_name(target: Path) -> Path:
@@ -152,11 +163,11 @@ def _mark_name(target: Path) -> Path:
 
     It has the form of a temporary file's name, so that it is deleted like one.
     """
-    return _hidden_name(target.with_name(f"{target.name}{_UNFINISHED}"))
+    return _hidden_name(target, _UNFINISHED)
 
 
 def _mark(target: Path, temporary: Path) -> None:
-    """Mark an output file as unfinished until its temporary file is renamed into place."""
+    """Mark an output file as unfinished by a hard link that remains after it is renamed."""
     with suppress(OSError):
         _mark_name(target).unlink(missing_ok=True)
         _mark_name(target).hardlink_to(temporary)

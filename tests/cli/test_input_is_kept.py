@@ -38,6 +38,24 @@ def test_a_page_or_a_list_never_replaces_the_data(
     assert Path("data.csv").read_text() == content
 
 
+def test_another_file_in_the_folder_of_the_data_can_be_replaced(
+    lamatext: Command, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    for label in ("pos", "neg"):
+        (data / label).mkdir(parents=True)
+        (data / label / "1.txt").write_text(f"a {label} film")
+    page = data / "page.html"
+    page.write_text("old")
+
+    again = lamatext("report", MODEL, str(data), "--out", str(page), "--force")
+    lost = lamatext("report", MODEL, str(data), "--out", str(data / "pos" / "1.txt"), "--force")
+
+    assert again.status == 0
+    assert page.read_text() != "old"
+    assert "is the input, which would be lost" in lost.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [

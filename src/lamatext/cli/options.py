@@ -69,7 +69,7 @@ ValidationData = Annotated[
     reading_option(
         "--validation",
         metavar="DATA",
-        help="Validation data, to calibrate the model. [default: a tenth of the training data]",
+        help="Validation data, to calibrate the model. [default: a tenth of DATA]",
     ),
 ]
 RecipeName = Annotated[
@@ -174,7 +174,8 @@ def read_options(  # noqa: PLR0913 - one parameter per command-line option
         str | None,
         reading_option(
             metavar="CHARACTER",
-            help="The character between the fields of a CSV file, or tab. [default: detected]",
+            help="The character that separates the fields of a CSV file, or the word tab. "
+            "[default: detected]",
         ),
     ] = None,
     max_record: Annotated[
@@ -310,13 +311,13 @@ def check_outputs(
 
 
 def _is_input(path: Path, source: str) -> bool:
-    """Return whether an output file is the input, matches its file pattern or is in its folder."""
-    from lamatext.data.readers.folder_reader import glob_files, is_glob
+    """Return whether an output file is one of the files that are read as input."""
+    from lamatext.data.readers.folder_reader import data_files, glob_files, is_glob
 
     if is_glob(source):
         return any(path.samefile(file) for file in glob_files(source))
     if Path(source).is_dir():
-        return path.resolve().is_relative_to(Path(source).resolve())
+        return any(path.samefile(file) for file in data_files(Path(source)))
     return Path(source).is_file() and path.samefile(source)
 
 

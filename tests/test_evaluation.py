@@ -2,6 +2,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,24 @@ def test_groups_and_times_decide_the_validation_texts_of_data_with_a_test_file(
     assert timed.validation.times is not None
     assert timed.train.times is not None
     assert timed.validation.times.min() > timed.train.times.max()
+
+
+def test_two_groups_with_a_test_file_are_trained_on_without_a_validation_set_of_its_own(
+    tmp_path: Path,
+) -> None:
+    source = load_dataset(str(write_csv(tmp_path / "texts.csv", 20)))
+    groups = ["first"] * 10 + ["second"] * 10
+    source = replace(source, group_values=pa.chunked_array([groups]))
+    notes: list[str] = []
+    progress = Mock(note=notes.append)
+
+    splits = split_dataset(
+        source, None, source.take(np.arange(3)), resolve_recipe(values=TINY), progress
+    )
+
+    assert splits.validation is None
+    assert len(splits.train) == len(source)
+    assert any("too few groups" in note for note in notes)
 
 
 @pytest.fixture(scope="module")

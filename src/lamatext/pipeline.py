@@ -505,8 +505,15 @@ def split_dataset(
         return Splits(train, validation, test)
     groups = group_rows(train.texts, train.group_values, progress)
     if test is not None:
-        fraction = recipe.training.validation_fraction
-        rows, validation_rows = _hold_out(train, fraction, recipe.seed, groups)
+        try:
+            rows, validation_rows = _hold_out(
+                train, recipe.training.validation_fraction, recipe.seed, groups
+            )
+        except DataError:
+            progress.note(
+                "too few groups: validation texts may be of the same group as training ones"
+            )
+            return Splits(train, validation, test)
         return Splits(train.take(rows), train.take(validation_rows), test)
     is_small = round(len(train) * TEST_FRACTION) < MIN_TEST_TEXTS
     if is_small and train.times is None:

@@ -547,7 +547,7 @@ def _choose_inverse_regularization(
 
     rows = np.argsort(targets, kind="stable")  # each fold has its share of every class
     rows = rows[:: -(-len(rows) // CROSS_VALIDATED_TEXTS)]
-    counts = np.unique_counts(targets[rows]).counts
+    _, counts = np.unique(targets[rows], return_counts=True)
     if len(counts) < 2 or counts.min() < 2:
         return INVERSE_REGULARIZATION[1]
     fold = np.arange(len(rows)) % 5

@@ -46,7 +46,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     json_: Annotated[
         Path | None,
         typer.Option(
-            "--json", metavar="FILE", help="Also write the comparison as JSON; - is stdout alone."
+            "--json",
+            metavar="FILE",
+            help="Also write the comparison as JSON; - prints it instead of the table.",
         ),
     ] = None,
     force: options.Force = False,

@@ -31,8 +31,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Find the threshold below which the model must be unsure to reach this accuracy, "
-            "for example 0.95.",
+            help="Find the lowest probability threshold above which predictions reach this "
+            "accuracy, for example 0.95; predictions below it count as unsure.",
         ),
     ] = None,
     faithfulness: Annotated[
@@ -43,8 +43,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         bool,
         typer.Option(
             "--save",
-            help="Store the threshold of --target-accuracy in the model; without that option, "
-            "measure faithfulness and store it in the model card.",
+            help="Store the threshold of --target-accuracy in the model. Without "
+            "--target-accuracy: measure faithfulness and store it in the model card.",
         ),
     ] = False,
     seed: Annotated[

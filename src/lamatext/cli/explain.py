@@ -32,7 +32,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     model: options.Model,
     source: Annotated[
         str | None,
-        typer.Argument(metavar="INPUT", help="A file or folder of texts, or - for stdin."),
+        typer.Argument(
+            metavar="INPUT", help="A file, a folder, a pattern of files, or - for stdin."
+        ),
     ] = None,
     *,
     text: Annotated[

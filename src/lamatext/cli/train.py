@@ -161,7 +161,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ] = None,
     no_examples: Annotated[
         bool,
-        typer.Option("--no-examples", help="Do not keep test texts in the model as examples."),
+        typer.Option("--no-examples", help="Do not keep any texts in the model as examples."),
     ] = False,
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,

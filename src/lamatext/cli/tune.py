@@ -90,7 +90,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         bool,
         typer.Option(
             "--only-trials",
-            help="Run trials for a study that another process finishes; --jobs starts such ones.",
+            help="Only run trials; another process finishes the study. --jobs starts such ones.",
         ),
     ] = False,
     quiet: options.IsQuiet = False,

@@ -29,7 +29,6 @@ from benchmarks.accuracy_jobs import (
     run_accuracy_jobs,
     split_names,
 )
-from lamatext.baselines import least_document_frequency
 from lamatext.classifier import TextClassifier
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
@@ -54,7 +53,7 @@ CELLS = {
 }
 SHOWN_DATASETS = ("r8", "imdb", "news", "clothing", "mr", "clinc150", "sib")
 IMBALANCED, BALANCED, FLIPPED = "1:50", "1:50 balanced", "20 % flipped"
-WORDS = "words"  # name of the baseline that every draw with baselines has
+WORDS, CHARACTERS = "words", "characters"  # baselines; every draw of few texts has the first
 SPECIAL = {"mr": (IMBALANCED, BALANCED, FLIPPED), "imdb": (IMBALANCED, BALANCED), "r8": (FLIPPED,)}
 ALL_DATASETS = ",".join(CELLS)
 MAX_HELD_OUT = 2000
@@ -193,7 +192,7 @@ def score_baselines(parts: Parts, job: AccuracyJob) -> dict[str, float | list[fl
     labels = encoder.encode(parts.train.require_labels())
     truth = encoder.encode(parts.test.require_labels(), source=parts.test.source)
     scores: dict[str, float | list[float]] = {}
-    for name, pipeline in _baselines(job, least_document_frequency(len(parts.train))).items():
+    for name, pipeline in _baselines(job).items():
         pipeline.fit(parts.train.texts.to_pylist(), labels)
         texts = parts.test.texts.to_pylist()
         scores[f"{name} accuracy"] = float((pipeline.predict(texts) == truth).mean())
@@ -202,37 +201,52 @@ def score_baselines(parts: Parts, job: AccuracyJob) -> dict[str, float | list[fl
     return scores
 
 
-def _baselines(job: AccuracyJob, min_df: int) -> dict[str, Any]:
+def _baselines(job: AccuracyJob) -> dict[str, Any]:
     """Return the untrained baselines of a job: of few texts, all sib texts and special draws.
 
-    Their n-grams occur in at least ``min_df`` training texts.
+    Their n-grams occur in two training texts or more; with few texts, also in one or more.
     """
+    names = _baseline_names(job)
+    baselines = {name: _tfidf_model(name, min_df=2) for name in names}
+    if job.model.isdigit():
+        baselines |= {f"{name}, all": _tfidf_model(name, min_df=1) for name in names}
+    return baselines
+
+
+def _baseline_names(job: AccuracyJob) -> list[str]:
+    """Return the names of the TF-IDF baselines that a small-data job is compared with."""
+    if job.dataset in SIB and job.model == "all":
+        return [CHARACTERS] if job.seed == 0 else []  # every draw has the same texts
+    if job.model == IMBALANCED:
+        return [WORDS]
+    if job.model != FLIPPED and not job.model.isdigit():
+        return []
+    names = [WORDS, "words, logistic", "words, logistic, C=1"]
+    if job.dataset != WITHOUT_CHARACTERS:
+        names.append("words and characters")
+    return [*names, CHARACTERS] if job.dataset in SIB else names
+
+
+def _tfidf_model(name: str, min_df: int) -> Any:
+    """Return an untrained TF-IDF baseline whose n-grams occur in ``min_df`` texts or more."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline, make_union
     from sklearn.svm import LinearSVC
 
-    def tfidf(longest: int, analyzer: str = "word", shortest: int = 1) -> Any:
-        return TfidfVectorizer(
-            analyzer=analyzer, ngram_range=(shortest, longest), sublinear_tf=True, min_df=min_df
-        )
-
-    if job.dataset in SIB and job.model == "all":
-        is_first = job.seed == 0  # every draw has the same texts
-        return {"characters": make_pipeline(tfidf(4, "char"), LinearSVC())} if is_first else {}
-    svc = {WORDS: make_pipeline(tfidf(2), LinearSVC())}
-    if job.model != FLIPPED and not job.model.isdigit():
-        return svc if job.model == IMBALANCED else {}
-    both = make_union(tfidf(2), tfidf(5, "char_wb", 2))
-    baselines = svc | {
-        "words, logistic": make_pipeline(tfidf(2), LogisticRegression(C=10, max_iter=1000)),
-        "words, logistic, C=1": make_pipeline(tfidf(2), LogisticRegression(max_iter=1000)),
-    }
-    if job.dataset != WITHOUT_CHARACTERS:
-        baselines["words and characters"] = make_pipeline(both, LinearSVC(C=0.5))
-    if job.dataset in SIB:  # some languages are written without spaces
-        baselines["characters"] = make_pipeline(tfidf(4, "char"), LinearSVC())
-    return baselines
+    tfidf = partial(TfidfVectorizer, sublinear_tf=True, min_df=min_df)
+    words = tfidf(ngram_range=(1, 2))
+    match name:
+        case "words and characters":
+            in_words = tfidf(analyzer="char_wb", ngram_range=(2, 5))
+            return make_pipeline(make_union(words, in_words), LinearSVC(C=0.5))
+        case "characters":  # some languages are written without spaces
+            return make_pipeline(tfidf(analyzer="char", ngram_range=(1, 4)), LinearSVC())
+        case "words":
+            return make_pipeline(words, LinearSVC())
+        case _:
+            c = 1 if name.endswith("C=1") else 10
+            return make_pipeline(words, LogisticRegression(C=c, max_iter=1000))
 
 
 def area_under_roc(truth: Indices, scores: NDArray[np.float64]) -> float:

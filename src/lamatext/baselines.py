@@ -31,7 +31,7 @@ Texts = Sequence[str]
 Floats = NDArray[np.float64]
 
 SCRIPT_TEXTS = 1000  # texts from which a baseline recognizes a script without spaces
-MANY_TEXTS = 5_000  # training texts from which on TF-IDF drops n-grams that only one of them has
+MANY_TEXTS = 2_000  # training texts from which on TF-IDF drops n-grams that only one of them has
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def check_baselines(names: Sequence[str]) -> None:
 def least_document_frequency(training_texts: int) -> int:
     """Return in how many training texts an n-gram must occur to be a feature of a TF-IDF baseline.
 
-    With few texts, n-grams of a single text raise the baseline's accuracy by up to ten points.
+    With few texts, n-grams of a single text usually make the baseline more accurate.
     """
     return 2 if training_texts >= MANY_TEXTS else 1
 

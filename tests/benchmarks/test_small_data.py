@@ -76,13 +76,13 @@ def test_the_table_shows_accuracy_difference_and_calibration_error(tmp_path: Pat
 
 def test_baselines_are_fitted_to_few_texts_all_texts_of_sib_and_special_draws() -> None:
     def names(dataset: str, model: str, seed: int) -> list[str]:
-        return list(small_data._baselines(AccuracyJob(dataset, model, seed), 1))
+        return list(small_data._baselines(AccuracyJob(dataset, model, seed)))
 
     assert names("sib-tha", "all", 0) == ["characters"]
     assert not names("sib-tha", "all", 1)
     assert len(names("mr", small_data.FLIPPED, 3)) == 4
-    assert len(names("mr", "50", 3)) == 4
-    assert len(names("sib-tha", "50", 3)) == 5
+    assert len(names("mr", "50", 3)) == 8
+    assert len(names("sib-tha", "50", 3)) == 10
     assert not names("mr", "all", 0)
 
 

@@ -2,7 +2,11 @@ import numpy as np
 import pytest
 
 from lamatext.data.tokenizer import WordTokenizer
-from lamatext.explain.character_groups import MAX_CHARACTERS, group_characters
+from lamatext.explain.character_groups import (
+    FOLLOWING,
+    MAX_CHARACTERS,
+    group_characters,
+)
 from lamatext.explain.explanation import Explanation
 from lamatext.ngrams.model import NgramModel
 from tests.explain.unspaced_texts import fit_unspaced_ngrams, unspaced_reviews
@@ -44,6 +48,15 @@ def test_characters_that_occur_together_are_one_unit(
     text: str, units: list[str], ngrams: NgramModel
 ) -> None:
     assert group_characters(explained(text), ngrams).words == units
+
+
+def test_no_unit_begins_with_a_following_vowel_or_a_final_consonant(ngrams: NgramModel) -> None:
+    text = "พยายามทะเล ພາສາລາວ အသောက်အ"
+    units = group_characters(explained(text), ngrams).words
+
+    assert "".join(units) == text.replace(" ", "")
+    assert not [unit for unit in units if unit[0] in FOLLOWING]
+    assert not [unit for unit in units if unit.startswith("က်")]
 
 
 def test_units_sum_their_characters_and_lose_nothing(ngrams: NgramModel) -> None:

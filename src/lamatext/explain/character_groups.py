@@ -7,8 +7,10 @@ characters are grouped by what the n-gram model knows about its training texts:
    strongest association (pointwise mutual information) comes first. As idf_g = ln(N/df_g) + 1, it
    is (Σ idf of the characters − idf of the n-gram) / (characters − 1) − 1 per pair.
 2. The remaining characters of a phonetic script (not Chinese characters) join the preceding unit. A
-   run of katakana is always one unit. A Thai or Lao vowel that is written before its consonant
-   begins a new unit.
+   run of katakana is always one unit.
+
+A Thai or Lao vowel that is written before its consonant begins a new unit. One that is written
+after it, and a Burmese final consonant, always join the preceding character.
 
 The contributions and attention weights of a unit are the sums of its characters'.
 ``views/static/explain.js`` does the same. Shapes: T words.
@@ -27,6 +29,8 @@ from lamatext.ngrams.model import NgramModel, NgramTable
 
 MAX_CHARACTERS = 8  # in a unit
 LEADING_VOWELS = "เแโใไເແໂໃໄ"
+FOLLOWING = "ะาำๅๆฯະາຳໆຯ"  # vowels and marks behind their consonant, with a width of their own
+ASAT = "\u103a"  # the Burmese mark of a final consonant
 
 
 def group_characters(explanation: Explanation, ngrams: NgramModel) -> Explanation:
@@ -42,8 +46,12 @@ def group_characters(explanation: Explanation, ngrams: NgramModel) -> Explanatio
         left[1] == right[0] and word[:1] not in LEADING_VOWELS
         for (left, right), word in zip(pairwise(explanation.spans), words[1:], strict=True)
     ]  # whether a word may join the one before
-    units = _associated_characters(words, scripts, joins, ngrams.tables[0])
-    starts = _unit_starts(words, units, scripts, joins)
+    must_join = [False] + [
+        may and script is not None and (word[:1] in FOLLOWING or ASAT in word)
+        for may, script, word in zip(joins, scripts, words[1:], strict=False)
+    ]
+    units = _associated_characters(words, scripts, joins, must_join, ngrams.tables[0])
+    starts = _unit_starts(words, units, scripts, joins, must_join)
     ends = [*starts[1:], len(words)]
     spans: list[Span] = [
         (explanation.spans[start][0], explanation.spans[end - 1][1])
@@ -63,6 +71,7 @@ def _associated_characters(
     words: Sequence[str],
     scripts: Sequence[Script | None],
     joins: Sequence[bool],
+    must_join: Sequence[bool],
     table: NgramTable,
 ) -> list[int | None]:
     """Return the start index of each character's group in an explanation, or None if ungrouped."""
@@ -74,6 +83,8 @@ def _associated_characters(
         first, width = int(ngrams.first[number]), int(ngrams.width[number])
         inside = scripts[first : first + width]
         if not all(inside) or "katakana" in inside or not all(joins[first : first + width - 1]):
+            continue
+        if must_join[first]:
             continue
         association = (sum(idf[first : first + width]) - idf[number]) * step / (width - 1) - 1
         if idf[number] and association > 0:
@@ -90,6 +101,7 @@ def _unit_starts(
     units: Sequence[int | None],
     scripts: Sequence[Script | None],
     joins: Sequence[bool],
+    must_join: Sequence[bool],
 ) -> list[int]:
     """Return the start index of each character group in an explained text."""
     starts = [0]
@@ -98,6 +110,7 @@ def _unit_starts(
         in_run = units[t] is None and scripts[t] == scripts[t - 1] in ("letters", "katakana")
         after_vowel = starts[-1] == t - 1 and words[t - 1] in LEADING_VOWELS and bool(scripts[t])
         fits = t - starts[-1] < MAX_CHARACTERS
-        if not (joins[t - 1] and (in_unit or (fits and (in_run or after_vowel)))):
+        may_join = in_unit or (fits and (in_run or after_vowel))
+        if not (must_join[t] or (joins[t - 1] and may_join)):
             starts.append(t)
     return starts

@@ -59,6 +59,8 @@ export async function occlusion(network, ids, logits, pause = async () => {}) {
 
 const MAX_CHARACTERS = 8; // in a unit
 const LEADING_VOWELS = "เแโใไເແໂໃໄ";
+const FOLLOWING = "ะาำๅๆฯະາຳໆຯ"; // vowels and marks behind their consonant, with a width of their own
+const ASAT = "\u103a"; // the Burmese mark of a final consonant
 
 /** Group the characters of scripts without spaces into readable units, like
  *  lamatext.explain.character_groups. */
@@ -66,9 +68,11 @@ export function groupCharacters(explanation, ngrams, words) {
   const scripts = words.map(unspacedScript), { spans } = explanation;
   if (!scripts.some(Boolean)) return explanation;
   const joins = t => spans[t][1] === spans[t + 1][0] && !LEADING_VOWELS.includes(words[t + 1][0]); // t + 1 joins t
+  const mustJoin = t => t > 0 && joins(t - 1) && scripts[t - 1] &&
+    (FOLLOWING.includes(words[t][0]) || words[t].includes(ASAT));
   const range = (first, width) => Array.from({ length: width }, (_, i) => first + i);
   const units = new Array(words.length).fill(null);
-  const allowed = (first, width) => range(first, width).every((t, i) =>
+  const allowed = (first, width) => !mustJoin(first) && range(first, width).every((t, i) =>
     scripts[t] && scripts[t] !== "katakana" && (i === width - 1 || joins(t)));
   for (const { first, width } of associatedWords(ngrams, words, allowed)) {
     if (range(first, width).every(t => units[t] === null)) units.fill(first, first, first + width);
@@ -79,7 +83,8 @@ export function groupCharacters(explanation, ngrams, words) {
     const inRun = units[t] === null && scripts[t] === scripts[t - 1] && ["letters", "katakana"].includes(scripts[t]);
     const afterVowel = starts.at(-1) === t - 1 && LEADING_VOWELS.includes(words[t - 1]) && scripts[t];
     const fits = t - starts.at(-1) < MAX_CHARACTERS;
-    if (!(joins(t - 1) && (inUnit || (fits && (inRun || afterVowel))))) starts.push(t);
+    const mayJoin = inUnit || (fits && (inRun || afterVowel));
+    if (!(mustJoin(t) || (joins(t - 1) && mayJoin))) starts.push(t);
   }
   const ends = [...starts.slice(1), words.length];
   const sums = row => starts.map((start, i) => row.slice(start, ends[i]).reduce((a, b) => a + b, 0));

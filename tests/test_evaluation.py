@@ -1,7 +1,9 @@
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from unittest.mock import Mock
 
 import numpy as np
@@ -148,6 +150,18 @@ def test_a_training_file_with_other_rows_is_named_as_such(place: Path) -> None:
     found = load_evaluation_data(place / "model", str(later))
 
     assert "30 texts. A file of this name was the training data, with other rows" in found.about
+
+
+def test_a_model_that_does_not_know_its_training_rows_is_said_to_know_all(place: Path) -> None:
+    streamed = place / "streamed"
+    copytree(place / "model", streamed)
+    config = json.loads((streamed / "config.json").read_text())
+    del config["data"]["sketch"], config["data"]["fingerprint"]
+    (streamed / "config.json").write_text(json.dumps(config))
+
+    found = load_evaluation_data(streamed, str(place / "learnt.csv"))
+
+    assert found.about.endswith("training data: the model may have been TRAINED ON these texts")
 
 
 def test_few_other_texts_are_taken_whole_too(place: Path) -> None:

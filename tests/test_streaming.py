@@ -16,6 +16,7 @@ from lamatext.data.cache import cache_folder
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.streaming import count_rows, source_files, stream_parts
 from lamatext.errors import ConfigError, DataError
+from lamatext.evaluation import load_evaluation_data
 from lamatext.runtime.predictor import Predictor
 from lamatext.settings import TextSettings
 from lamatext.training import batching, cross_fitting
@@ -188,6 +189,8 @@ def test_a_streamed_model_learns_and_is_saved(
     ]
     data = json.loads((out / "config.json").read_text(encoding="utf-8"))["data"]
     assert 1_000 < data["training_texts"] == data["texts"] < 1_400
+    about = load_evaluation_data(out, f"{shards}/*.parquet").about
+    assert "the model may have been TRAINED ON these texts" in about
     capsys.readouterr()
     assert run(["train", str(shards), "--stream", "--out", str(out), "--resume", *SMALL]) == 0
     assert "already finished" in capsys.readouterr().err

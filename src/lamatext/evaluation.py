@@ -57,12 +57,17 @@ def load_evaluation_data(
         return EvaluationData(
             whole, None, f"{about}. {_overlap(hits, checked, len(whole))}", is_seen
         )
-    if any(
-        Path(str(data.facts.get("source", ""))).name == Path(source).name for data in trained_on
-    ):
+    of_this_name = [
+        data.facts
+        for data in trained_on
+        if Path(str(data.facts.get("source", ""))).name == Path(source).name
+    ]
+    if of_this_name:
+        # A streamed model does not know its training rows.
+        is_changed = all("sketch" in facts for facts in of_this_name)
         about += (
-            ". A file of this name was the training data, with other rows: the model may have been "
-            "TRAINED ON some of these texts"
+            f". A file of this name was the training data{', with other rows' * is_changed}: the "
+            f"model may have been TRAINED ON {'some of ' * is_changed}these texts"
         )
     return EvaluationData(whole, None, about)
 

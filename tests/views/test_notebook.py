@@ -73,6 +73,8 @@ def test_a_text_without_words_is_flagged() -> None:
         replace(unknown, spans=[(0, 0)] * len(unknown.spans))
     )
     film = predictor().explain("a film")
+    foreign = replace(film, contributions=np.zeros_like(film.contributions))
+    assert "The model knows none of the words in this text." in notebook_html(foreign)
     assert not any(note in notebook_html(film) for note in ("knows none", "is empty"))
     assert "empty" not in film.as_dict()
 

@@ -304,7 +304,7 @@ def _with_less_weight_on_noise(
     """
     fitter.progress.note(
         f"about {100 * found.noise:.0f} % of the labels look wrong: fitting the n-grams again with "
-        "less weight on those; `lamatext clean` lists them"
+        "less weight on those; `lamatext clean` lists the most suspect ones"
     )
     validation = len(split.validation)
     fitter.expect(_fits_with_noise(validation) + 1)

@@ -130,4 +130,5 @@ def missing_words(explanation: Explanation) -> str:
     """Return a note about a text without words to shade, or an empty string for other texts."""
     if explanation.is_empty:
         return "The text is empty: the prediction only says which label is frequent."
-    return "" if any(explanation.words) else "The model knows none of the words in this text."
+    has_known_words = any(explanation.words) and bool(explanation.contributions.any())
+    return "" if has_known_words else "The model knows none of the words in this text."

@@ -35,7 +35,7 @@ def test_training_saves_a_model_and_names_the_next_step(lamatext: Command, place
     assert "epoch 2/2" in answer.err
     headings = [line for line in answer.err.splitlines() if line and line[0] != " "]
     assert headings == ["Data", "Training", "Result", "Next:"]
-    assert "lamatext predict runs/new --text '…'" in answer.err
+    assert "lamatext predict runs/new --text 'your text'" in answer.err
     assert not (place / "runs/new/checkpoint.safetensors").exists()
     assert lamatext("predict", "runs/new", "--text", "superb").status == 0
 

@@ -89,9 +89,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         rest = ("--out", output.unused_name("report.html"), *output.reading_options(reading))
         report = output.command("report", model, data, *rest)
         output.next_steps(
-            output.command("predict", model, "--text", "…", "--unsure", "unsure")
+            output.command("predict", model, "--text", output.YOUR_TEXT, "--unsure", "unsure")
             if save and "threshold" in measured
-            else output.command("explain", model, "--text", "…"),
+            else output.command("explain", model, "--text", output.YOUR_TEXT),
             *([] if data == "-" else [report]),
         )
 

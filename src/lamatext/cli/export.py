@@ -65,9 +65,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         address = push_to_hub(model, hub, private=private)
         output.message(f"Uploaded to {address}")
         if not quiet:
-            output.next_steps(output.command("predict", address, "--text", "…"))
+            output.next_steps(output.command("predict", address, "--text", output.YOUR_TEXT))
     if out is not None and not quiet:
-        output.next_steps(output.command("predict", out, "--text", "…"))
+        output.next_steps(output.command("predict", out, "--text", output.YOUR_TEXT))
 
 
 def _export_files(

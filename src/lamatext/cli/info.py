@@ -57,8 +57,8 @@ def run(
             console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
     if not quiet:
         output.next_steps(
-            output.command("predict", model, "--text", "…"),
-            output.command("explain", model, "--text", "…"),
+            output.command("predict", model, "--text", output.YOUR_TEXT),
+            output.command("explain", model, "--text", output.YOUR_TEXT),
         )
 
 

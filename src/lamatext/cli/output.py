@@ -15,6 +15,7 @@ from lamatext.views.formatting import one_line, terminal_text
 from lamatext.views.progress_display import ProgressDisplay
 
 MAX_WIDTH = 10_000  # columns if stdout is not a terminal
+YOUR_TEXT = "your text"  # placeholder in suggested commands
 
 
 def out() -> Console:

@@ -245,7 +245,7 @@ def _check_input(source: str | None, text: list[str] | None) -> None:
 
 def _show_written(rows: int, out: str, model: Path) -> None:
     output.message(f"Labels of {plural(rows, 'text')} are in {out}")
-    output.next_steps(output.command("explain", model, "--text", "…"))
+    output.next_steps(output.command("explain", model, "--text", output.YOUR_TEXT))
 
 
 def _visible_batch(batch: "pa.RecordBatch") -> "pa.RecordBatch":

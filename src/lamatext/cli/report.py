@@ -53,4 +53,4 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     console.print(findings.faithfulness.verdict(), markup=False)
     console.print(one_line(f"Written to {out}: open it in a browser."), markup=False)
     if not quiet:
-        output.next_steps(output.command("explain", model, "--text", "…"))
+        output.next_steps(output.command("explain", model, "--text", output.YOUR_TEXT))

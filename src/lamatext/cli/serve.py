@@ -187,7 +187,7 @@ def _suggest(address: str, *, has_page: bool, has_key: bool, open_page: bool) ->
     key = ' -H "Authorization: Bearer $LAMATEXT_API_KEY"' if has_key else ""
     page = f"{address}/{'' if has_page else 'openapi.json'}"
     output.next_steps(
-        f'curl {address}/predict{key} --json \'{{"text": "…"}}\'', f"{page} in a browser"
+        f'curl {address}/predict{key} --json \'{{"text": "your text"}}\'', f"{page} in a browser"
     )
     if open_page:
         webbrowser.open(page)

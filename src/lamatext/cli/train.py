@@ -253,8 +253,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         is_gone = (test or data) == "-" or splits.folds or (stream and not test)
         cleaned = None if data == "-" or stream else data
         output.next_steps(
-            output.command("predict", out, "--text", "…"),
-            output.command("explain", out, "--text", "…"),
+            output.command("predict", out, "--text", output.YOUR_TEXT),
+            output.command("explain", out, "--text", output.YOUR_TEXT),
             *([] if is_gone else [_evaluate_command(out, data, test, reading)]),
             *_cleaning_commands(out, cleaned, reading),
         )

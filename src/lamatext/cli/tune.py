@@ -266,6 +266,6 @@ def _show_result(task: "TuningTask", result: "TuningResult", *, quiet: bool) -> 
     if not quiet:
         output.message(f"Written to {task.folder / 'tuning.html'}: open it in a browser.")
         output.next_steps(
-            output.command("predict", result.folder, "--text", "…"),
-            output.command("explain", result.folder, "--text", "…"),
+            output.command("predict", result.folder, "--text", output.YOUR_TEXT),
+            output.command("explain", result.folder, "--text", output.YOUR_TEXT),
         )

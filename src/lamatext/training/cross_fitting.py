@@ -64,7 +64,9 @@ DOUBTED_CLASSES = 200  # with more, all labels are trusted
 UNDOUBTED_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
 RANGE_EVIDENCE = 3.0  # log-likelihood of held-out texts that a power above 0 must gain
-MAX_FACTOR = 1e6  # of the weights with a range power; a saved model has limits (ngrams/model.py)
+# Of the weights with a range power: with real data it is below 1,000. Later corrections multiply it
+# again, and a saved model has limits (ngrams/model.py).
+MAX_FACTOR = 1e4
 SVM_STRENGTHS = (1.0, 0.3, 0.1)  # times ``ngrams.svm_c``, tried if labels are wrong
 
 Logits = NDArray[np.float32]  # (n, C)

@@ -376,7 +376,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self._predictor().predict_proba(texts)
 
     def score(self, X: Texts, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Return the classifier's accuracy: the share of texts with exactly the true labels.
+        """Return the accuracy: the fraction of texts whose predicted labels are exactly right.
 
         With several labels per text, true labels that the classifier does not know are dropped,
         with a warning.

@@ -38,7 +38,7 @@ class ScoreChange:
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether continued training has clearly lowered the score on old data."""
+        """Whether continued training has significantly lowered the score on the original data."""
         return self.is_old and self.after < self.before_interval[0]
 
     def as_dict(self) -> dict[str, Any]:

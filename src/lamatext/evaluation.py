@@ -163,7 +163,7 @@ def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
 
 
 def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
-    """Repeat the training/test split of a saved model's training run for its evaluation.
+    """Repeat the split of a saved model's training run, to evaluate it on the same test texts.
 
     Return None if the data has changed since then.
     """

@@ -416,7 +416,7 @@ def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]
 
 
 def find_outliers(evidence: Logits, known: Logits, reference: Logits) -> NDArray[np.bool_]:
-    """Return a mask of the outliers, which are listed in addition to the suspect labels.
+    """Return a mask of the texts that are outliers, which are listed besides suspect labels.
 
     The outlier score of a text is computed as in ``lamatext predict --outlier``.
     """

@@ -145,7 +145,7 @@ def _write_page(
     *,
     quiet: bool,
 ) -> None:
-    """Write the page of ``lamatext explain --html`` with explanations of the first texts.
+    """Write the HTML page of ``lamatext explain --html``, which explains the first texts of a file.
 
     ``names`` are the name of the input (None without an input) and the name of the model.
     """

@@ -407,7 +407,7 @@ def _work_for_another_process(device: str) -> None:
 
 @contextmanager
 def _join_processes(devices: int | None, device: str) -> Iterator[None]:
-    """Check the device of ``lamatext train`` and start its worker processes."""
+    """Validate ``lamatext train --device`` and start the worker processes of the training."""
     options.check_device(device)
     from lamatext.training.process_group import training_processes
     from lamatext.training.trainer import pick_device

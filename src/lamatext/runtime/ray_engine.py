@@ -218,7 +218,7 @@ def ray_engine(
 
 
 def import_ray(address: str | None) -> Any:
-    """Import Ray with usage reports disabled and check that the given address responds."""
+    """Import Ray with usage reports disabled and check that a Ray cluster is at the address."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # no telemetry
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning
     ray = require("ray", extra="ray", purpose="--engine ray")

@@ -85,7 +85,7 @@ def _attribute(name: str, value: Any) -> bytes:
 
 
 def write_tensor(name: str, tensor: NDArray[Any], external: ExternalData | None = None) -> bytes:
-    """Serialize a tensor (its values or their location) as an ONNX protobuf TensorProto."""
+    """Serialize a tensor as an ONNX TensorProto, with its values or their place in another file."""
     dims = b"".join(_integer(1, size) for size in tensor.shape)
     head = dims + _integer(2, ELEMENT_TYPES[tensor.dtype]) + _text(8, name)
     if external is None:

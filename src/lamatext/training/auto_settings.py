@@ -88,7 +88,7 @@ def _use_characters(size: DatasetSize) -> bool:
 
 
 def _has_tiny_classes(size: DatasetSize) -> bool:
-    """Return whether there are too few texts per class for the setting ``naive_bayes_power``.
+    """Return whether many classes have too few texts for naive-Bayes ratios of n-grams.
 
     With many classes, hardly any text of a class has a given n-gram, so the ratio depends more on
     its smoothing than on the class.

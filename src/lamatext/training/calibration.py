@@ -63,8 +63,9 @@ TEMPERATURES = np.geomspace(0.25, 4.0, 161)
 PRIOR_NGRAM_FACTOR = 5.0  # a without any text
 NGRAM_FACTOR_SPREAD = 1.0  # standard deviation of ln a in its prior
 BIAS_SPREAD = 0.8  # standard deviation of a class's bias in its prior
-CONFIDENCE_SPREAD = 0.05  # the same for ln of the factor that corrects the n-grams' confidence
-CORRECTION_SPREAD = 0.5  # the same for ln of the factor by which a changes with the network
+# Standard deviations in the priors of ln of a factor:
+CONFIDENCE_SPREAD = 0.05  # the one that corrects the n-grams' confidence
+CORRECTION_SPREAD = 0.5  # the one by which a changes with the network
 EVIDENCE = 1.0  # standard errors of evidence that the network needs
 FEW_TEXTS = 5  # with n validation texts it needs EVIDENCE * FEW_TEXTS / n more
 NETWORK_TEXTS = 2_000  # evenly spread training texts above which less evidence is needed
@@ -86,6 +87,11 @@ class Combination(NamedTuple):
         """Combine n-gram and network logits into calibrated logits (n, C)."""
         combined: Floats = self.ngrams * ngram_logits + self.bias + self.network * network_logits
         return combined
+
+    def ngram_logits(self, ngram_logits: Logits) -> Floats:
+        """Return the calibrated logits (n, C) of the n-gram model alone."""
+        alone: Floats = self.ngrams * ngram_logits + self.bias
+        return alone
 
     def for_all_classes(self, seen: NDArray[np.int64], classes: int) -> "Combination":
         """Extend the calibration to all classes, with a bias of 0 for unseen classes."""
@@ -149,7 +155,7 @@ def correct_confidence(
     if len(ngrams.bias) < 3:
         return ngrams
     weights = _normalized(weights, len(labels))
-    logits = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
+    logits = ngrams.ngram_logits(ngram_logits)
     factor = _confidence_factor(logits, labels, weights, ngrams.noise, CONFIDENCE_SPREAD)
     return ngrams._replace(ngrams=ngrams.ngrams * factor, bias=ngrams.bias * factor)
 
@@ -229,7 +235,7 @@ def is_evidence_of_noise(
 
 def held_out_loss(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> float:
     """Compute the negative log-likelihood of labels under the calibrated n-gram model."""
-    logits = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
+    logits = ngrams.ngram_logits(ngram_logits)
     return _losses(logits, labels, np.ones(len(labels)), ngrams.noise)[0]
 
 
@@ -239,7 +245,7 @@ def label_trust(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> Fl
     The probability is computed with a calibrated n-gram model. ``ngram_logits`` are the logits of
     models that were not fitted to these texts.
     """
-    logits = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
+    logits = ngrams.ngram_logits(ngram_logits)
     right = _own_probabilities(logits, labels)
     trust: Floats = (1 - ngrams.noise) * right / _with_noise(right, ngrams.noise, logits.shape[1])
     return trust
@@ -269,7 +275,7 @@ def add_network(
         training_texts: number of texts that the network was trained on, as counted by
             ``evenly_spread_texts``.
     """
-    base = ngrams.logits(ngram_logits, np.zeros_like(ngram_logits))
+    base = ngrams.ngram_logits(ngram_logits)
     second = network_logits.astype(np.float64)
     size = _typical_size(second)
     if not len(labels) or size == 0:

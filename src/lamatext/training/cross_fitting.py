@@ -152,7 +152,7 @@ class NgramFitter:
         self.progress.expect("fitting the n-grams", fits)
 
     def weaker(self, strength: float) -> "NgramFitter":
-        """Return a copy that fits SVMs whose parameter C is multiplied by ``strength``."""
+        """Return a copy of this n-gram fitter with the SVM's C multiplied by ``strength``."""
         svm_c = strength * self.settings.svm_c
         return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
 

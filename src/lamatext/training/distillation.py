@@ -60,7 +60,7 @@ class TeacherLabels:
 
 
 def soften_classes(probabilities: Probabilities, temperature: float) -> Probabilities:
-    """Soften a teacher's class probabilities for distillation to p^(1/τ), normalized."""
+    """Soften a teacher's class probabilities: raise them to the power 1/τ and normalize them."""
     logits = _log(probabilities) / temperature
     return softmax(logits).astype(np.float32)
 

@@ -150,7 +150,7 @@ class FlatUpdates(WeightUpdates):
 def weight_updates(
     network: nn.Module, optimizer: Optimizer, embeddings: DenseUpdates
 ) -> WeightUpdates:
-    """Return flat parameter updates if word embeddings are updated lazily, else ordinary updates.
+    """Return an updater of flat parameters if embeddings are updated lazily, else of separate ones.
 
     ``embedding_updates`` decides whether the embedding updates are lazy.
     """

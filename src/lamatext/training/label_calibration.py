@@ -113,7 +113,7 @@ def fit_label_factors(
 
 
 def apply_label_factors(network: "nn.Module", factors: LabelFactors) -> None:
-    """Apply the calibration of each label to the last layer of a network, in place."""
+    """Multiply the per-label calibration into the weights of a network's last layer, in place."""
     import torch
     from torch import nn
 

@@ -110,7 +110,7 @@ class LazyUpdates(DenseUpdates):
         return gradient
 
     def load_rows(self, ids: Ids) -> Ids:
-        """Load the embedding rows of a mini-batch for a lazy update and renumber its ids.
+        """Load the embedding rows that a mini-batch uses and map its token ids to those rows.
 
         The padding row comes first.
         """

@@ -20,7 +20,7 @@ from lamatext.training.trainer import pick_device
 
 
 def work(group: ProcessGroup) -> None:
-    """Train on this process's share of each mini-batch when process 0 starts a training loop."""
+    """Wait for process 0 to start a training loop, then train on this process's share of it."""
     while (job := group.receive_job()) is not None:
         assert isinstance(job, LoopJob)
         try:

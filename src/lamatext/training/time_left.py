@@ -154,7 +154,7 @@ class TimeLeft(Progress):
             self._report(now)
 
     def section(self, title: str) -> None:
-        """Report a section heading, which does not change the time left."""
+        """Pass a section heading on to the progress display; it does not affect the time left."""
         self._display.section(title)
 
     def note(self, text: str) -> None:
@@ -215,7 +215,7 @@ def _by_kind(finished: Sequence[tuple[ExpectedStage, float]]) -> dict[str, _Time
 
 
 def _slowness(times: _Times, prior: float, prior_seconds: float) -> float:
-    """Return the ratio of measured to expected seconds of stages, shrunk towards ``prior``."""
+    """Return measured over expected duration of the finished stages, shrunk towards ``prior``."""
     return (times.measured + prior_seconds * prior) / (times.expected + prior_seconds)
 
 

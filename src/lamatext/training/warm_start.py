@@ -4,7 +4,8 @@ Old words and classes keep their ids. A new word gets the vector that training w
 mapped to the trained word vectors by ridge regression over the words that both have. A new class
 gets the mean of the other classes' weights in the network, so that it starts unlikely wherever the
 network is sure, and zeros with the bias of a text outside the class in the n-gram model.
-Calibration is undone first, because its factors are fitted again.
+The calibration factors are undone first, because they are fitted again; class biases and the
+mixture of classes stay in the starting weights.
 Shapes: V words, E embedding width, C classes, R rows of n-gram weights, K n-grams.
 """
 

@@ -81,7 +81,7 @@ def _type_of(document: Document, field: Any) -> str:
 
 
 def _resolve(document: Document, node: Any) -> Any:
-    """Return an OpenAPI node for the API documentation, with any ``$ref`` resolved."""
+    """Return the given OpenAPI node, or the one that its ``$ref`` points to."""
     if "$ref" not in node:
         return node
     target: Any = document

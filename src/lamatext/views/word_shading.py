@@ -61,7 +61,7 @@ def reasons(explanation: Explanation, *, limit: int) -> list[tuple[str, list[Str
 
 
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
-    """Split a text into words to shade, with their indices, and the unshaded text between them."""
+    """Split a text into words to shade, each with its index, and the unshaded text in between."""
     at = 0
     for t, (start, end) in enumerate(spans):
         if start > at:

@@ -111,7 +111,7 @@ def _unpacked_size(content: Any, name: str) -> int:
 
 
 def _count_tags(part: IO[bytes]) -> int:
-    """Count the XML tags in a file of an Excel workbook; raise ValueError if nested too deeply."""
+    """Count the tags in an XML part of an Excel workbook; raise ValueError if nested too deeply."""
     parser, depth, tags = ParserCreate(), 0, 0
 
     def start(_: str, __: dict[str, str]) -> None:

@@ -90,7 +90,7 @@ def file_table(source: str, options: ReadOptions = DEFAULTS) -> Table:
 
 
 def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: ReadLog) -> Table:
-    """Open a CSV or TSV file as a table, detecting its dialect unless the options determine it."""
+    """Open a CSV or TSV file as a table, detecting its format unless the options specify it."""
     first = first_rows(blocks)
     if first is None:
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")

@@ -178,7 +178,7 @@ def _concerns(findings: Findings) -> list[str]:
 
 
 def baselines_section(findings: Findings) -> Values:
-    """Return the template values of the report page's comparison with baselines."""
+    """Return the template values of the report section that compares the model with baselines."""
     board: Sequence[Values] = findings.metrics.get("leaderboard") or []
     test: Values = findings.metrics.get("test") or {}
     texts, folds = test.get("texts") or findings.scores.texts, test.get("folds", 0)

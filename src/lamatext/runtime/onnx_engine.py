@@ -50,14 +50,14 @@ class OnnxEngine:
         return open_session(self._build_graph())
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
-        """Run a batch in ONNX Runtime, or in compiled code if available, and return all outputs."""
+        """Run a batch in ONNX Runtime or, if available, compiled code; return all outputs."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.outputs(ids, lengths)
         values = self.session.run(self._outputs, self._inputs(ids, lengths))
         return EngineOutput(**{"weights": None, **dict(zip(self._outputs, values, strict=True))})
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Run a batch in ONNX Runtime, or compiled code if available, and return only the logits."""
+        """Run a batch in ONNX Runtime or, if available, compiled code; return only the logits."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.logits(ids, lengths)
         logits: Floats = self.session.run(["logits"], self._inputs(ids, lengths))[0]

@@ -20,18 +20,19 @@ from lamatext.runtime.predictor import Predictor
 from lamatext.runtime.torch_engine import TorchEngine
 from lamatext.saved.model_io import SavedModel, load_model, load_network, save_model
 from lamatext.settings import Recipe
-from lamatext.training.auto_settings import MEGABYTES
+from lamatext.training.auto_settings import DatasetSize, resolve_auto_settings
 
 
 def save_untrained(folder: Path, recipe: Recipe, dataset: Dataset, *, min_count: int = 3) -> Path:
     """Save an untrained model of the recipe with the vocabulary and n-grams of the data set."""
-    if recipe.ngrams.max_megabytes == "auto":
-        recipe = recipe.with_values({"ngrams.max_megabytes": MEGABYTES})
     label_encoder = LabelEncoder.fit(dataset.require_labels())
     labels, names = label_encoder.encode(dataset.require_labels()), label_encoder.names
     tokens = tokenize(dataset.texts, WordTokenizer())
     rows = np.arange(len(dataset))
-    vocabulary = Vocabulary.from_counts(tokens.types, tokens.counts(rows), min_count=min_count)
+    counts = tokens.counts(rows)
+    size = DatasetSize(len(dataset), int(counts.sum()), int((counts == 1).sum()), len(names))
+    recipe = resolve_auto_settings(recipe, size)
+    vocabulary = Vocabulary.from_counts(tokens.types, counts, min_count=min_count)
     text = recipe.text
     encoder = TextEncoder(
         WordTokenizer(), vocabulary, text.rare_words, text.max_words, text.last_words

@@ -86,6 +86,19 @@ def test_baselines_are_fitted_to_few_texts_all_texts_of_sib_and_special_draws() 
     assert not names("mr", "all", 0)
 
 
+def test_a_baseline_whose_words_occur_once_predicts_the_most_frequent_class() -> None:
+    train = Dataset(
+        pa.chunked_array([["eins", "zwei", "drei"]]), pa.chunked_array([["a", "b", "b"]]), ""
+    )
+    test = Dataset(pa.chunked_array([["eins", "zwei"]]), pa.chunked_array([["a", "b"]]), "")
+    job = AccuracyJob("clothing", "50", 0)
+
+    scores = small_data.score_baselines(small_data.Parts(train, test), job)
+
+    assert scores["words accuracy"] == 0.5
+    assert scores["words, all accuracy"] == 1
+
+
 def test_the_table_of_few_texts_has_the_best_mean_of_the_baselines(tmp_path: Path) -> None:
     records = Records(tmp_path)
     values = {
@@ -208,3 +221,18 @@ def test_the_guide_quotes_the_gains_over_the_ngrams_and_the_limits_of_the_calibr
                 limit = 0.04
             error = small_data.pooled_calibration_error([r.value for r in records])  # type: ignore[misc]
             assert error <= limit, (dataset, size)
+
+
+def test_the_guide_quotes_in_how_many_cells_a_tfidf_model_is_ahead() -> None:
+    leads = {  # in points, by data set and size
+        cell: 100 * (ours - best)
+        for cell, (ours, best) in small_data.few_texts_accuracies(Records(RECORDS)).items()
+    }
+    text = re.sub(r"\s+", " ", Path("docs/train.md").read_text(encoding="utf-8"))
+
+    ahead = [lead for lead in leads.values() if lead > 0]
+    behind = {cell: lead for cell, lead in leads.items() if lead <= 0}
+    assert f"ahead in {len(ahead)} of {len(leads)} cells" in text
+    assert f"by up to {max(ahead):.1f} points" in text
+    assert set(behind) == {("mr", "100"), ("mr", "200"), ("mr", "500"), ("clothing", "50")}
+    assert f"at most {-min(behind.values()):.2f} points".replace("0.", ".") in text

@@ -356,6 +356,28 @@ def test_a_file_without_a_header_is_read_like_that_of_the_training(
     assert [text for batch in batches for text in batch.column(columns[0]).to_pylist()] == texts
 
 
+@pytest.mark.parametrize(
+    ("suffix", "first", "separator"),
+    [
+        ("csv", "Queue,Ticket body", ","),
+        ("csv", "p;film 7, seen", ";"),
+        ("tsv", "p\tfilm 7, seen", "\t"),
+    ],
+)
+def test_another_header_or_separator_than_in_training_without_header_is_detected(
+    suffix: str, first: str, separator: str, tmp_path: Path
+) -> None:
+    rows = "".join(f"{'pn'[row % 2]}{separator}film {row}\n" for row in range(12))
+
+    table = open_table(
+        write(tmp_path, f"a.{suffix}", f"{first}\n{rows}"), ReadOptions(remembered=HEADERLESS)
+    )
+
+    has_header = first.startswith("Queue")
+    assert table.columns == (("Queue", "Ticket body") if has_header else ("column 1", "column 2"))
+    assert table.log.separator == separator
+
+
 def test_a_line_separator_in_a_text_does_not_hide_the_table(tmp_path: Path) -> None:
     rows = "".join(f"one\u2028two {row}\t{'ab'[row % 2]}\n" for row in range(12))
 

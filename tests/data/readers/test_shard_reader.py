@@ -50,6 +50,15 @@ def test_short_shards_have_no_header_if_the_first_has_none(tmp_path: Path) -> No
     assert read(f"{tmp_path}/*.csv") == rows + rows[:2]
 
 
+def test_a_shard_with_a_header_is_refused_if_the_first_has_none(tmp_path: Path) -> None:
+    rows = "".join(f"I saw film number {number},{'pn'[number % 2]}\n" for number in range(20))
+    (tmp_path / "1.csv").write_text(rows)
+    (tmp_path / "2.csv").write_text("text,label\na film,p\n")
+
+    with pytest.raises(DataError, match=r"2\.csv: the shard has no column 'column 1'"):
+        read(f"{tmp_path}/*.csv")
+
+
 def test_shards_named_after_splits(tmp_path: Path) -> None:
     shard(tmp_path / "train-0.parquet", [("a", "x")])
     shard(tmp_path / "test-0.parquet", [("b", "y")])

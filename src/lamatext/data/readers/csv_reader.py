@@ -49,6 +49,7 @@ def csv_table(  # noqa: PLR0913 - the file and how it is written
     dialect: Dialect,
     columns: tuple[str, ...] | None = None,
     has_header: bool | None = None,
+    expects_header: bool = True,
     max_record: int = MAX_RECORD,
     log: ReadLog | None = None,
 ) -> Table:
@@ -60,6 +61,7 @@ def csv_table(  # noqa: PLR0913 - the file and how it is written
         dialect: the separator and the quotes.
         columns: the column names; None reads them from the header.
         has_header: whether the first row has the column names; None detects it.
+        expects_header: the answer if detection finds no evidence.
         max_record: the longest row, in bytes.
         log: receives the dialect and the bad rows; by default a bad row is an error.
     """
@@ -74,6 +76,10 @@ def csv_table(  # noqa: PLR0913 - the file and how it is written
     parser = _Parser(dialect, log)
     if columns is None:
         block = next(rows, first)
+        if has_header is None:
+            has_header = _detect_header(parser, block)
+        if has_header is None:
+            has_header = expects_header
         columns, body = _columns_and_body(parser, block, has_header, log)
         rows = chain([body], rows)
 
@@ -86,18 +92,16 @@ def csv_table(  # noqa: PLR0913 - the file and how it is written
 
 
 def _columns_and_body(
-    parser: "_Parser", block: Block, has_header: bool | None, log: ReadLog
+    parser: "_Parser", block: Block, has_header: bool, log: ReadLog
 ) -> tuple[tuple[str, ...], Block]:
     """Return the column names of a CSV file and its first block without any header."""
     columns, body = parser.header(block)
-    if has_header is None:
-        has_header = not _starts_with_data(parser, columns, body)
     if has_header:
         return columns, body
     columns = _numbered_columns(columns)
     log.header = False
     log.notes.append(f"the first row is data, not a header: the columns are {', '.join(columns)}")
-    start, _ = _header_span(block.data, parser.dialect)  # behind blank lines
+    start, _ = _header_span(block.data, parser.dialect)  # after blank lines
     return columns, Block(block.data[start:], block.line + block.data.count(b"\n", 0, start))
 
 
@@ -116,15 +120,13 @@ def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
 def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
     """Return the CSV dialect of the training file, or None if it does not fit the file to read.
 
-    It fits if its columns, with or without a header as in the training file, include the model's
-    text columns, and if no other dialect makes the rows more regular.
+    It fits if the header then has the model's text columns, and if no other dialect makes the rows
+    more regular.
     """
     if layout.separator is None:
         return None
     dialect = Dialect(layout.separator, layout.quote)
     columns = _first_row(block, dialect)
-    if remembered_header(block, dialect, layout) is False:
-        columns = _numbered_columns(columns)
     lines = split_lines(block.data[:_SAMPLE].decode(errors="ignore"))
     regular, detected = (
         regularity(lines, one, is_cut=len(block.data) > _SAMPLE)[0]
@@ -133,16 +135,6 @@ def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
     is_single = len(columns) == 1  # such a file has no separator
     fits = set(layout.text_columns) <= set(columns) and (regular >= detected or is_single)
     return dialect if fits else None
-
-
-def remembered_header(block: Block, dialect: Dialect, layout: Layout) -> bool | None:
-    """Return False if a CSV file has no header because the training file had none, None if unknown.
-
-    A first row with a typical column name may be a header in any case.
-    """
-    if layout.header or any(map(is_known_name, _first_row(block, dialect))):
-        return None
-    return False
 
 
 def _first_row(block: Block, dialect: Dialect) -> tuple[str, ...]:
@@ -165,18 +157,20 @@ def describe_dialect(dialect: Dialect) -> str:
     return f"separator {separator}{quotes}"
 
 
-def _starts_with_data(parser: "_Parser", columns: tuple[str, ...], body: Block) -> bool:
-    if not body.data.strip():
-        return False
+def _detect_header(parser: "_Parser", block: Block) -> bool | None:
+    """Return whether a CSV file's first row has the column names, or None without evidence."""
+    columns, body = parser.header(block)
     end = body.data.rfind(b"\n", 0, _SAMPLE) + 1 or len(body.data)
     sample = Block(body.data[:end], body.line)
     names = [str(number) for number in range(len(columns))]
-    try:
-        batch = _Parser(parser.dialect, ReadLog("", 1.0)).parse(sample, names, None)
-    except DataError:
-        return False
-    cells = [column.to_pylist() for column in batch.columns]
-    return lacks_header(columns, list(zip(*cells, strict=True)))
+    rows: list[tuple[str | None, ...]] = []
+    if sample.data.strip():
+        try:
+            batch = _Parser(parser.dialect, ReadLog("", 1.0)).parse(sample, names, None)
+        except DataError:
+            return None
+        rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return is_header(columns, rows)
 
 
 @cache
@@ -487,25 +481,34 @@ def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[fl
     return sum(width == widths[0] for width in widths) / len(widths), widths[0]
 
 
-def lacks_header(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> bool:
-    """Return whether the first row of a CSV file holds data instead of column names.
+def is_header(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> bool | None:
+    """Return whether the first row of a CSV file has column names, or None without evidence.
 
-    It holds data if one of its cells is a number in a column of numbers, occurs again in a column
-    of repeated values, or is too long for a name.
+    A typical column name is one. Otherwise the row holds data if one of its cells is too long for a
+    name, or is a value like the others of its column, which has only numbers or repeated values. It
+    is a header if its cell is unlike all others of such a column.
 
     Args:
         names: the cells of the first row.
         rows: the rows that follow.
     """
-    if not rows or any(map(is_known_name, names)):
-        return False
-    if any(len(name) > _LONG_CELL for name in names):
+    if any(map(is_known_name, names)):
         return True
+    if not rows:
+        return None
+    if any(len(name) > _LONG_CELL for name in names):
+        return False
+    evidence = None
     for position, name in enumerate(names):
         values = [row[position] or "" for row in rows]
-        if _NUMBER.fullmatch(name) and all(map(_NUMBER.fullmatch, values)):
-            return True
-        is_repeated = len(rows) >= 4 and 2 * len(set(values)) <= len(values)
-        if is_repeated and name.strip() and name in values:
-            return True
-    return False
+        is_like_others = None
+        if all(map(_NUMBER.fullmatch, values)):
+            is_like_others = bool(_NUMBER.fullmatch(name))
+        elif len(rows) >= 4 and 2 * len(set(values)) <= len(values):
+            is_like_others = name in values
+        if not name.strip() or is_like_others is None:
+            continue
+        if is_like_others:
+            return False
+        evidence = True
+    return evidence

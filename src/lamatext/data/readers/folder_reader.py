@@ -160,7 +160,7 @@ def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Tabl
     first = file_table(str(used[0]), options)
     log.copy_layout(first.log)
     if not first.log.header:  # a short shard alone may look as if it had one
-        options = replace(options, has_header=False)
+        options = replace(options, expects_header=False)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         return read_shards(list(first.columns if wanted is None else wanted), wanted)

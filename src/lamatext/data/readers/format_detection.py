@@ -15,7 +15,6 @@ from lamatext.data.readers.csv_reader import (
     parse_separator,
     regularity,
     remembered_dialect,
-    remembered_header,
     sample_dialect,
     split_lines,
 )
@@ -103,14 +102,13 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
         first_line = first.data.partition(b"\n")[0]
         is_tsv = log.format == "tsv" and b"\t" in first_line
         dialect = sample_dialect(first, "\t" if is_tsv else SEPARATORS)
-    has_header = options.has_header
-    if has_header is None and options.remembered is not None:
-        has_header = remembered_header(first, dialect, options.remembered)
+    trained = options.remembered
     table = csv_table(
         name,
         chain([first], blocks),
         dialect=dialect,
-        has_header=has_header,
+        has_header=options.has_header,
+        expects_header=options.expects_header and (trained is None or trained.header),
         max_record=options.max_record,
         log=log,
     )

@@ -77,9 +77,7 @@ def csv_table(  # noqa: PLR0913 - the file and how it is written
     if columns is None:
         block = next(rows, first)
         if has_header is None:
-            has_header = _detect_header(parser, block)
-        if has_header is None:
-            has_header = expects_header
+            has_header = _detect_header(parser, block, default=expects_header)
         columns, body = _columns_and_body(parser, block, has_header, log)
         rows = chain([body], rows)
 
@@ -157,8 +155,8 @@ def describe_dialect(dialect: Dialect) -> str:
     return f"separator {separator}{quotes}"
 
 
-def _detect_header(parser: "_Parser", block: Block) -> bool | None:
-    """Return whether a CSV file's first row has the column names, or None without evidence."""
+def _detect_header(parser: "_Parser", block: Block, *, default: bool) -> bool:
+    """Return whether a CSV file's first row has the column names, ``default`` without evidence."""
     columns, body = parser.header(block)
     end = body.data.rfind(b"\n", 0, _SAMPLE) + 1 or len(body.data)
     sample = Block(body.data[:end], body.line)
@@ -168,9 +166,10 @@ def _detect_header(parser: "_Parser", block: Block) -> bool | None:
         try:
             batch = _Parser(parser.dialect, ReadLog("", 1.0)).parse(sample, names, None)
         except DataError:
-            return None
+            return default
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-    return is_header(columns, rows)
+    evidence = is_header(columns, rows)
+    return default if evidence is None else evidence
 
 
 @cache
@@ -494,21 +493,18 @@ def is_header(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> boo
     """
     if any(map(is_known_name, names)):
         return True
-    if not rows:
-        return None
-    if any(len(name) > _LONG_CELL for name in names):
+    if rows and any(len(name) > _LONG_CELL for name in names):
         return False
-    evidence = None
-    for position, name in enumerate(names):
-        values = [row[position] or "" for row in rows]
-        is_like_others = None
-        if all(map(_NUMBER.fullmatch, values)):
-            is_like_others = bool(_NUMBER.fullmatch(name))
-        elif len(rows) >= 4 and 2 * len(set(values)) <= len(values):
-            is_like_others = name in values
-        if not name.strip() or is_like_others is None:
-            continue
-        if is_like_others:
-            return False
-        evidence = True
-    return evidence
+    columns = zip(*rows, strict=True) if rows else ()
+    evidence = {_is_column_name(*pair) for pair in zip(names, columns, strict=False)}
+    return None if evidence <= {None} else False not in evidence
+
+
+def _is_column_name(name: str, values: Sequence[str | None]) -> bool | None:
+    """Return whether a cell is unlike all values of its CSV column, or None if they are varied."""
+    if not name.strip():
+        return None
+    if all(_NUMBER.fullmatch(value or "") for value in values):
+        return not _NUMBER.fullmatch(name)
+    is_repeated = len(values) >= 4 and 2 * len(set(values)) <= len(values)
+    return name not in values if is_repeated else None

@@ -1,8 +1,10 @@
+import errno
 import os
 import re
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -201,20 +203,43 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     path.write_text("old")
     path.chmod(0o600)
 
-    write_text(path, "new")
+    with replace_atomically(path) as temporary:
+        temporary.write_text("new")
+        assert temporary.stat().st_mode & 0o777 == 0o600
 
+    assert path.read_text() == "new"
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_missing_input_is_not_blamed_on_the_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["out", "."])
+def test_a_missing_input_is_not_blamed_on_the_output(folder: str, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     missing = tmp_path / "in" / "data.csv"
 
     with (
         pytest.raises(DataError, match=re.escape(f"{missing}: No such file")),
-        replace_atomically(tmp_path / "out" / "a.csv"),
+        replace_atomically(tmp_path / folder / "a.csv"),
     ):
         missing.read_text()
+
+
+@pytest.mark.parametrize(("code", "is_kept"), [(errno.ENOSPC, True), (errno.EINVAL, False)])
+def test_a_file_that_does_not_reach_the_disk_replaces_nothing(
+    code: int, is_kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+
+    def fail(_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+
+    with pytest.raises(DataError, match="cannot be written") if is_kept else nullcontext():
+        write_text(path, "new")
+
+    assert path.read_text() == ("old" if is_kept else "new")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_threads_may_write_the_same_file(tmp_path: Path) -> None:

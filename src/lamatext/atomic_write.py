@@ -10,6 +10,7 @@ import errno
 import os
 import platform
 import re
+import stat
 import sys
 import threading
 import zlib
@@ -23,10 +24,9 @@ from lamatext.errors import ConfigError, DataError
 # .NAME.HOST-PID.lamatext, with the host because another machine's process ids mean nothing here.
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)\.lamatext")
 _UNFINISHED = ".unfinished"  # in the name of a mark
-_LONGEST_NAME = (
-    160  # bytes of an output file's name in that of its temporary file; systems allow 255
-)
+_LONGEST_NAME = 160  # bytes; longer names are shortened in temporary names (limit: 255)
 _KEPT_CHARACTERS = 30  # of a longer name, at most four bytes each
+_WITHOUT_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _MARKED: ContextVar[frozenset[Path]] = ContextVar("files to mark as unfinished")
 
 WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -51,13 +51,14 @@ def replace_atomically(path: Path) -> Iterator[Path]:
         is_marked = path in _MARKED.get(frozenset())
         delete_stale_files(target.parent, keep_marks=is_marked)  # until this file is replaced
         temporary = _hidden_name(target, f".{threading.get_ident()}")
+        permissions = _copy_permissions(target, temporary)
         yield temporary
-        _finish(temporary, target)
+        _finish(temporary, permissions)
         if is_marked:
             _mark(target, temporary)
         temporary.replace(target)
     except OSError as error:
-        if _is_of_other_folder(error, target):
+        if _is_of_another_file(error, target, temporary):
             raise DataError(f"{error.filename}: {error.strerror}.") from error
         raise DataError(f"{path}: cannot be written: {error.strerror or error}.") from error
     finally:
@@ -66,21 +67,40 @@ def replace_atomically(path: Path) -> Iterator[Path]:
                 temporary.unlink(missing_ok=True)
 
 
-def _finish(temporary: Path, target: Path) -> None:
-    """Flush a temporary file to disk and copy the old file's permissions before an atomic write."""
-    with suppress(OSError), temporary.open("rb+") as file:
-        os.fsync(file.fileno())
-    with suppress(OSError):
-        temporary.chmod(target.stat().st_mode & 0o777)
+def _copy_permissions(target: Path, temporary: Path) -> int | None:
+    """Create a temporary file with the permissions of the file that it replaces, and return them.
+
+    So a private file is private while it is written, too. None is returned if there is no old file.
+    """
+    try:
+        permissions = target.stat().st_mode & 0o777
+    except OSError:
+        return None
+    temporary.unlink(missing_ok=True)
+    temporary.touch(permissions | stat.S_IWUSR, exist_ok=False)
+    return permissions
 
 
-def _is_of_other_folder(error: OSError, target: Path) -> bool:
+def _finish(temporary: Path, permissions: int | None) -> None:
+    """Flush a temporary file to disk and set its permissions before it replaces the old file."""
+    try:
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno not in _WITHOUT_SYNC:
+            raise
+    if permissions is not None:
+        with suppress(OSError):  # some file systems have none
+            temporary.chmod(permissions)
+
+
+def _is_of_another_file(error: OSError, target: Path, temporary: Path | None) -> bool:
     """Return whether an error during an atomic write concerns another file, such as the input."""
     if not isinstance(error.filename, str | os.PathLike) or error.strerror is None:
         return False
     place = Path(error.filename).absolute()
-    folder = target.absolute().parent
-    return not place.is_relative_to(folder) and not folder.is_relative_to(place)
+    is_written = temporary is not None and place == temporary.absolute()
+    return not is_written and not target.absolute().is_relative_to(place)
 
 
 @contextmanager

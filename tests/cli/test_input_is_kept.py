@@ -18,6 +18,19 @@ MODEL = str(Path(__file__).parents[1] / "fixtures" / "format-1")
         ("report", MODEL, ".", "--out", "data.csv", "--force"),
         ("explain", MODEL, "data.csv", "--html", "data.csv"),
         ("compare", "data.csv", "--json", "data.csv"),
+        ("compare", MODEL, "--test", "data.csv", "--html", "data.csv", "--force"),
+        ("train", MODEL, "--out", "run", "--test", "data.csv", "--report", "data.csv", "--force"),
+        (
+            "train",
+            MODEL,
+            "--out",
+            "run",
+            "--unlabelled",
+            "data.csv",
+            "--html",
+            "data.csv",
+            "--force",
+        ),
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -34,7 +47,7 @@ def test_a_page_or_a_list_never_replaces_the_data(
     answer = lamatext(*arguments)
 
     assert answer.status == 2
-    assert "data.csv: is the input, which would be lost. Give another output file." in answer.err
+    assert "data.csv: is an input, which would be lost. Give another output file." in answer.err
     assert Path("data.csv").read_text() == content
 
 
@@ -53,7 +66,7 @@ def test_another_file_in_the_folder_of_the_data_can_be_replaced(
 
     assert again.status == 0
     assert page.read_text() != "old"
-    assert "is the input, which would be lost" in lost.err
+    assert "is an input, which would be lost" in lost.err
 
 
 @pytest.mark.parametrize(

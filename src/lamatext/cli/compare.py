@@ -67,7 +67,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.comparison_display import show_comparison
     from lamatext.views.terminal_dataset import show_dataset
 
-    options.check_outputs(html, json_, force=force, source=data)
+    options.check_outputs(html, json_, force=force, inputs=(data, test, validation))
     values = {} if seed is None else {"seed": seed}
     settings = resolve_recipe(recipe=recipe, values={**values, **parse_assignments(set_ or [])})
     names = list(dict.fromkeys(name for name in with_.split(",") if name))

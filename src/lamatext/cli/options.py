@@ -1,7 +1,7 @@
 """Command-line arguments and options that several commands share."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -271,7 +271,7 @@ def reads(*selected: Parameter) -> Callable[[Callable[..., None]], Callable[...,
 def check_outputs(
     *outputs: Path | None,
     force: bool,
-    source: str | None = None,
+    inputs: Sequence[str | Path | None] = (),
     model: Path | None = None,
 ) -> None:
     """Check that a command's output options name no existing files, unless ``force`` is true.
@@ -280,7 +280,7 @@ def check_outputs(
         outputs: the files; a FIFO or a device may exist.
         force: whether existing files may be replaced.
             Files left over from a killed command are replaced in any case.
-        source: the input, whose files are never replaced.
+        inputs: the files and other sources that the command reads, which are never replaced.
         model: the folder of the model that the command reads, whose files are never replaced.
 
     Raises:
@@ -296,9 +296,9 @@ def check_outputs(
             continue
         if path.is_dir():
             raise ConfigError(f"{path}: is a folder. Name a file in it.")
-        if source is not None and _is_input(path, source):
+        if any(_is_input(path, str(source)) for source in inputs if source is not None):
             raise ConfigError(
-                f"{path}: is the input, which would be lost. Give another output file."
+                f"{path}: is an input, which would be lost. Give another output file."
             )
         if any(file.is_file() and path.samefile(file) for file in of_model):
             raise ConfigError(

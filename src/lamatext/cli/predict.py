@@ -86,7 +86,9 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.runtime.prediction_parts import local_engine, predict_in_parts
 
     _check_options(source, text, out, engine, address)
-    target = _parse_output(out, source, safe_csv=safe_csv, folder=engine == "ray", force=force)
+    target = _parse_output(
+        out, source, model, safe_csv=safe_csv, folder=engine == "ray", force=force
+    )
     written_as = _output_format(target, as_json)
     predictor = _load_predictor(model, unsure, top_k)
     if text is not None and out is None:
@@ -165,7 +167,7 @@ def _ray_engine(
 
 
 def _parse_output(
-    out: str | None, source: str | None, *, safe_csv: bool, folder: bool, force: bool
+    out: str | None, source: str | None, model: Path, *, safe_csv: bool, folder: bool, force: bool
 ) -> "PredictionOutput | None":
     from lamatext.runtime.prediction_parts import PredictionOutput
 
@@ -173,7 +175,7 @@ def _parse_output(
         return None
     target = PredictionOutput.parse(out, safe_csv=safe_csv, folder=folder)
     if not target.is_folder:  # a folder is checked later: it may be the result of the same job
-        options.check_outputs(target.path, force=force, source=source)
+        options.check_outputs(target.path, force=force, inputs=(source,), model=model)
     return target
 
 

@@ -201,7 +201,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         out,
     )
     baseline_names = _baseline_names(baselines)
-    options.check_outputs(html, report, force=force or resume, source=data)
+    options.check_outputs(
+        html,
+        report,
+        force=force or resume,
+        inputs=(data, test, validation, without, old_data, teacher, *(unlabelled or [])),
+        model=from_,
+    )
     with (
         prepare_run_folder(out, resume=resume, force=force),
         # Entered before the progress bar, which would wrap or erase the printed command.

@@ -1,5 +1,6 @@
 """Export a saved model to another folder or to one ONNX file, and verify the export."""
 
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -167,7 +168,12 @@ def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> 
     texts = ["", *random_texts(words[FIRST_WORD:])]
     difference = _difference(content, Predictor.load(folder), texts)
     allowed = ONNX_TOLERANCE if storage in (None, config["storage"]) else 1.0
-    if not difference <= allowed:  # also if it is NaN
+    if not math.isfinite(difference):
+        raise ModelError(
+            f"{file}: some probabilities of the ONNX model are not finite. It was not written; "
+            "please report this."
+        )
+    if difference > allowed:
         raise ModelError(
             f"{file}: a probability of the ONNX model differs by {difference:.1e} from the "
             f"predictor's; {allowed:g} is allowed. It was not written; please report this."

@@ -510,8 +510,10 @@ def split_dataset(
                 train, recipe.training.validation_fraction, recipe.seed, groups
             )
         except DataError:
+            if train.times is not None:
+                raise
             progress.note(
-                "too few groups: validation texts may be of the same group as training ones"
+                "too few groups: validation texts may be of the same group as training texts"
             )
             return Splits(train, validation, test)
         return Splits(train.take(rows), train.take(validation_rows), test)

@@ -31,7 +31,9 @@ class Literal(str):
 
 # NaN and infinities are not JSON, but Python writes them: NaN for a missing value.
 _decode = json.JSONDecoder(
-    parse_int=Literal, parse_float=Literal, parse_constant=lambda _: None
+    parse_int=Literal,
+    parse_float=Literal,
+    parse_constant=lambda name: None if name == "NaN" else Literal(name),
 ).decode
 
 

@@ -59,6 +59,16 @@ def test_no_unit_begins_with_a_following_vowel_or_a_final_consonant(ngrams: Ngra
     assert not [unit for unit in units if unit.startswith("က်")]
 
 
+@pytest.mark.parametrize(("letter", "last"), [("ก", "ะ"), ("ກ", "ະ"), ("က", "က်")])
+def test_a_following_vowel_or_final_consonant_joins_even_a_unit_of_the_largest_size(
+    letter: str, last: str, ngrams: NgramModel
+) -> None:
+    run = letter * MAX_CHARACTERS
+
+    assert group_characters(explained(run + last), ngrams).words == [run + last]
+    assert group_characters(explained(run + letter), ngrams).words == [run, letter]
+
+
 def test_units_sum_their_characters_and_lose_nothing(ngrams: NgramModel) -> None:
     for text in unspaced_reviews(30, seed=3):
         by_character = explained(text)

@@ -404,10 +404,36 @@ def test_many_validation_texts_find_a_range_power_without_further_fits(
     assert error_on_intents(divided) < 0.6 * error_on_intents(plain)
 
 
-def test_a_range_power_needs_weights_that_can_be_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross_fitting, "MAX_FACTOR", 1.0)
+@pytest.mark.parametrize(("largest", "power"), [(1.0, 0), (100.0, 0.6), (1e4, 0.8)])
+def test_a_range_power_needs_weights_that_can_be_saved(
+    largest: float, power: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_fitting, "MAX_FACTOR", largest)  # a factor of 4.8 is 4.8⁵ at 0.8
 
     classifier = fitted(*intents(6))
 
     assert classifier.ngrams_ is not None
-    assert classifier.ngrams_.range_power == 0
+    assert classifier.ngrams_.range_power == power
+
+
+def test_the_confidence_of_the_final_model_is_corrected_with_the_weights_of_the_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts, labels = intents(3)
+    weights = np.random.default_rng(0).uniform(1, 2, len(texts))
+    seen: list[np.ndarray] = []
+
+    def corrected(factor: float) -> float:
+        def correct(ngrams: Any, _: Any, __: Any, by_text: np.ndarray) -> Any:
+            seen.append(by_text)
+            return ngrams._replace(ngrams=factor * ngrams.ngrams)
+
+        monkeypatch.setattr(cross_fitting, "correct_confidence", correct)
+        classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
+        classifier.fit(texts, labels, sample_weight=weights)
+        scales: dict[str, float] = classifier.facts_["training"]["scales"]
+        assert scales["network"] == 0
+        return scales["ngrams"]
+
+    assert corrected(2.0) == pytest.approx(2 * corrected(1.0))
+    np.testing.assert_allclose(np.sort(seen[0]), np.sort(weights), rtol=1e-6)

@@ -66,7 +66,8 @@ def measure(source: str = "mr", *, parts: int, rounds: int) -> list[Comparison]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         pq.write_table(pa.table({"text": train.take(rows).texts}), place / "texts.parquet")
-        model = save_untrained(place / "model", load_recipe("default"), train)
+        recipe = load_recipe("default").with_values({"ngrams.characters": False})
+        model = save_untrained(place / "model", recipe, train)
         connect(ray, None, sum(WORKERS))
         try:
             engines: dict[str, PartEngine] = {

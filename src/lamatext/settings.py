@@ -220,7 +220,8 @@ class NgramSettings(Settings):
     words or labels are rare."""
     naive_bayes_power: NotNegative | Literal["auto"] = 0.5
     """Scale each n-gram by its naive-Bayes log-count ratio to this power; 0 does not scale.
-    ``auto`` is 0 with more than 60 classes of fewer than 10 texts on average, otherwise 0.5."""
+    ``auto`` is 0 with more than 60 classes of fewer than 10 texts on average, each with one label,
+    otherwise 0.5."""
     svm_c: Positive = 1.0
     """C, the inverse regularization strength of the linear SVM."""
     max_megabytes: Positive | Literal["auto"] = 6.0

@@ -83,7 +83,7 @@ class Suspect:
     score: float | None  # from 0 to 1, see ``suspect_scores``
     label_probability: float | None  # of models that were not trained on the text
     suggestion_probability: float | None  # None, like the others, if the text could not be held out
-    is_improbable: bool  # whether the label is, according to the models
+    is_improbable: bool  # whether the models find the label improbable
     duplicate: int | None  # row of a near-duplicate with another label
     is_outlier: bool
     explanation: Explanation  # of the suggestion against the label

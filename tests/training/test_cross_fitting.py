@@ -109,7 +109,7 @@ def test_labels_of_very_many_classes_are_trusted(monkeypatch: pytest.MonkeyPatch
     texts, labels = fruit(300, wrong=0.3)
     assert fitted(texts, labels).facts_["label_noise"] > 0.2
 
-    monkeypatch.setattr(cross_fitting, "DOUBTED_CLASSES", 3)
+    monkeypatch.setattr(cross_fitting, "MAX_CLASSES", 3)
 
     assert "label_noise" not in fitted(texts, labels).facts_
 

@@ -24,7 +24,7 @@ lamatext explain runs/reviews new.csv --out reasons.jsonl
 lamatext explain runs/reviews new.csv --html reasons.html"""
 
 MAX_PAGE_TEXTS = 300  # a page of more texts is slow to open
-RECORD_WORDS = 5  # for and as many against the label, in a line of JSON
+RECORD_WORDS = 5  # words for the label, and as many against it, in a line of JSON
 
 
 @options.reads(*options.TEXTS)

@@ -29,7 +29,7 @@ from lamatext.ngrams.model import NgramModel, NgramTable
 
 MAX_CHARACTERS = 8  # in a unit
 LEADING_VOWELS = "เแโใไເແໂໃໄ"
-FOLLOWING = "ะาำๅๆฯະາຳໆຯ"  # vowels and marks behind their consonant, with a width of their own
+FOLLOWING = "ะาำๅๆฯະາຳໆຯ"  # vowels and marks written after their consonant as separate characters
 ASAT = "\u103a"  # the Burmese mark of a final consonant
 
 

@@ -65,11 +65,11 @@ NGRAM_FACTOR_SPREAD = 1.0  # standard deviation of ln a in its prior
 BIAS_SPREAD = 0.8  # standard deviation of a class's bias in its prior
 # Standard deviations in the priors of ln of a factor:
 CONFIDENCE_SPREAD = 0.05  # the one that corrects the n-grams' confidence
-CORRECTION_SPREAD = 0.5  # the one by which a changes with the network
+CORRECTION_SPREAD = 0.5  # the one that changes a when the network is added
 EVIDENCE = 1.0  # standard errors of evidence that the network needs
 FEW_TEXTS = 5  # with n validation texts it needs EVIDENCE * FEW_TEXTS / n more
 NETWORK_TEXTS = 2_000  # evenly spread training texts above which less evidence is needed
-CERTAIN = 1e-9  # a probability closer than this to 0 or 1 counts as this close
+CERTAIN = 1e-9  # probabilities are clipped to [CERTAIN, 1 - CERTAIN] when confidence is corrected
 MIN_NOISE = 0.05  # share of wrong labels below which all labels are trusted
 MAX_NOISE = 0.45  # the share from which labels say too little to tell which are wrong
 NOISE_EVIDENCE = 3.0  # log-likelihood that wrong labels must explain

@@ -4,7 +4,7 @@ Every text gets the logits of a model that was fitted to other texts. If the log
 wrong labels (``training/calibration.py``), the n-gram model is fitted again, each text weighted by
 the probability that its label is right. Several strengths of the fit are tried, and the one with
 the smallest loss on held-out texts is kept. The probabilities come from the models that found the
-evidence and are the same for all strengths. With more than ``DOUBTED_CLASSES`` classes all labels
+evidence and are the same for all strengths. With more than ``MAX_CLASSES`` classes all labels
 are trusted: a class has too few texts to tell wrong labels from hard texts.
 
 If all texts are cross-fitted, the logits of three or more classes, with at least that many texts
@@ -60,12 +60,12 @@ CROSS_FIT_FOLDS = 5
 FOLDS_OF_RANGE = 10  # if the logits are divided by a power of their range
 NGRAM_TEXTS = 500_000  # texts that the n-gram model is fitted to, at most, if they are on disk
 NOISE_TEXTS = 1000  # validation texts; with fewer, all are cross-fitted to find wrong labels
-DOUBTED_CLASSES = 200  # with more, all labels are trusted
-UNDOUBTED_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
+MAX_CLASSES = 200  # with more, all labels are trusted
+FEWEST_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
 RANGE_EVIDENCE = 3.0  # log-likelihood of held-out texts that a power above 0 must gain
-# Of the weights with a range power: with real data it is below 1,000. Later corrections multiply it
-# again, and a saved model has limits (ngrams/model.py).
+# Largest factor of the weights with a range power. Real data needs less than 1,000; the rest is
+# room for later corrections within the limits of a saved model (ngrams/model.py).
 MAX_FACTOR = 1e4
 SVM_STRENGTHS = (1.0, 0.3, 0.1)  # times ``ngrams.svm_c``, tried if labels are wrong
 
@@ -268,15 +268,15 @@ def cross_fit(
         split: rows of the training and validation texts.
         weights: weight of each text in the calibration. If texts or classes have weights, all
             labels are trusted: the weights already say how much each label counts. All labels
-            are also trusted with more than ``DOUBTED_CLASSES`` classes.
+            are also trusted with more than ``MAX_CLASSES`` classes.
         seen: the classes to calibrate, ascending.
     """
     trusting = _calibrated(fitter, split, weights, seen)
     is_weighted = fitter.class_weights is not None or fitter.data.sample_weight is not None
     if is_weighted:
         return trusting
-    are_doubted = fitter.prepared.classes <= DOUBTED_CLASSES
-    found = _find_label_noise(trusting, split) if are_doubted else None
+    may_be_wrong = fitter.prepared.classes <= MAX_CLASSES
+    found = _find_label_noise(trusting, split) if may_be_wrong else None
     if found is not None:
         return _with_less_weight_on_noise(fitter, split, weights, seen, found)
     fitter.expect(1)
@@ -432,7 +432,7 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
     is_split = len(split.validation) >= CROSS_FIT_BELOW
     rows = fitter.usable(split.train if is_split else np.union1d(split.train, split.validation))
     counts = np.bincount(fitter.data.labels[rows], minlength=fitter.prepared.classes)
-    common = np.flatnonzero(counts >= UNDOUBTED_TEXTS)
+    common = np.flatnonzero(counts >= FEWEST_TEXTS)
     if len(common) < 2:
         return None
     are_few = is_split and len(split.validation) < NOISE_TEXTS
@@ -462,8 +462,8 @@ def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArra
         return trust
     logits = held_out.logits[:, seen]
     calibration = calibrate_ngrams(logits, labels, noise=noise)
-    is_doubted = np.bincount(labels)[labels] >= UNDOUBTED_TEXTS
-    trust[rows] = np.where(is_doubted, label_trust(calibration, logits, labels), 1)
+    is_common = np.bincount(labels)[labels] >= FEWEST_TEXTS
+    trust[rows] = np.where(is_common, label_trust(calibration, logits, labels), 1)
     return trust
 
 

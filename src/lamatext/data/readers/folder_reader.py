@@ -153,7 +153,7 @@ def _is_shard(path: Path) -> bool:
 def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Table:
     """Open shards as one table, opening each shard only when its rows are read.
 
-    Shards without rows are skipped, with a note. All others need the same columns.
+    Empty shards are skipped, with a note. All others need the same columns.
     """
     log = ReadLog(name, options.max_bad_rows)
     used = _used_shards(files, log)

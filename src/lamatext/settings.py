@@ -218,10 +218,9 @@ class NgramSettings(Settings):
     characters: bool | Literal["auto"] = "auto"
     """Also use character n-grams of 2 to 5 characters within words; ``auto`` uses them where many
     words or labels are rare."""
-    naive_bayes_power: NotNegative | Literal["auto"] = 0.5
-    """Scale each n-gram by its naive-Bayes log-count ratio to this power; 0 does not scale.
-    ``auto`` is 0 with more than 60 classes of fewer than 10 texts on average, each with one label,
-    otherwise 0.5."""
+    naive_bayes_power: NotNegative = 0.5
+    """Scale each n-gram by its naive-Bayes log-count ratio to this power; 0 does not scale. With
+    more than 60 classes of fewer than 10 texts on average, 0 is tried, too."""
     svm_c: Positive = 1.0
     """C, the inverse regularization strength of the linear SVM."""
     max_megabytes: Positive | Literal["auto"] = 6.0

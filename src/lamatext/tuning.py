@@ -93,7 +93,7 @@ SPACE: Mapping[str, tuple[Any, ...] | Range] = {
     "ngrams.max_words": (1, 2, 3),
     "ngrams.characters": ("auto", True, False),
     "ngrams.svm_c": Range(0.1, 10, log=True),
-    "ngrams.naive_bayes_power": ("auto", 0.0, 0.25, 0.5, 0.75, 1.0),
+    "ngrams.naive_bayes_power": Range(0.0, 1.0),
     "ngrams.max_megabytes": Range(0.2, 12, log=True),
 }
 """The settings that are searched, unless the user fixes them."""

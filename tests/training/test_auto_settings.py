@@ -42,23 +42,6 @@ def test_character_ngrams_are_enabled_where_words_are_rare(given: DatasetSize, r
     assert resolve_auto_settings(load_recipe("default"), given).ngrams.characters is read
 
 
-@pytest.mark.parametrize(
-    ("given", "power"),
-    [
-        (facts(609, 6_090, classes=61), 0.0),
-        (facts(610, 6_100, classes=61), 0.5),
-        (facts(60, 600, classes=60), 0.5),
-        (facts(609, 6_090, classes=61, multi_label=True), 0.5),
-    ],
-)
-def test_naive_bayes_ratios_are_not_used_with_many_tiny_classes(
-    given: DatasetSize, power: float
-) -> None:
-    ngrams = resolve_auto_settings(load_recipe("default"), given).ngrams
-
-    assert ngrams.naive_bayes_power == power
-
-
 def test_epochs_fall_with_more_steps_and_rise_with_few() -> None:
     default = load_recipe("default")
     sizes = (100, 500, 2_000, 7_000, 20_000, 25_000, 72_000, 10**6)

@@ -437,3 +437,37 @@ def test_the_confidence_of_the_final_model_is_corrected_with_the_weights_of_the_
 
     assert corrected(2.0) == pytest.approx(2 * corrected(1.0))
     np.testing.assert_allclose(np.sort(seen[0]), np.sort(weights), rtol=1e-6)
+
+
+def power_of_the_last_fit(monkeypatch: pytest.MonkeyPatch, *corpus: list[str]) -> float:
+    powers: list[float] = []
+    fit = cross_fitting.NgramFitter.fit
+
+    def record(fitter: cross_fitting.NgramFitter, rows: Any) -> Any:
+        powers.append(fitter.settings.naive_bayes_power)
+        return fit(fitter, rows)
+
+    monkeypatch.setattr(cross_fitting.NgramFitter, "fit", record)
+    fitted(*corpus)
+    return powers[-1]
+
+
+@pytest.mark.parametrize(("evidence", "power"), [(-1e9, 0), (1e9, 0.5)])
+def test_ngrams_of_many_tiny_classes_are_fitted_without_naive_bayes_ratios_if_that_is_likelier(
+    evidence: float, power: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_fitting, "UNSCALED_CLASSES", 39)
+    monkeypatch.setattr(cross_fitting, "UNSCALED_EVIDENCE", evidence)
+
+    assert power_of_the_last_fit(monkeypatch, *intents(6)) == power
+
+
+@pytest.mark.parametrize(("classes", "texts"), [(40, 10), (39, 6)])
+def test_ngrams_of_few_classes_or_of_larger_ones_use_naive_bayes_ratios(
+    classes: int, texts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_fitting, "UNSCALED_CLASSES", classes)
+    monkeypatch.setattr(cross_fitting, "UNSCALED_TEXTS", texts)
+    monkeypatch.setattr(cross_fitting, "UNSCALED_EVIDENCE", -1e9)
+
+    assert power_of_the_last_fit(monkeypatch, *intents(6)) == 0.5

@@ -199,7 +199,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
         texts = CountedTexts.from_words(texts, settings)
     svms = 1 if classes == 2 and labels.ndim == 1 else classes
     progress.stage("fitting the n-grams", STEPS * svms)
-    max_bytes, power = float(settings.max_megabytes) * 1e6, float(settings.naive_bayes_power)
+    max_bytes = float(settings.max_megabytes) * 1e6
     tables = _select_tables(texts, sample_weight, svms, max_bytes, start)
     features = ngram_features(tables, texts)
     by_text = np.ones(len(labels)) if sample_weight is None else sample_weight.astype(np.float64)
@@ -211,7 +211,7 @@ def fit_ngrams(  # noqa: PLR0913 - data, its weights, and settings
         if start is not None and labels.ndim == 2 and not positive.any():
             cost[:] = 0
         ratio = naive_bayes_ratio(features, positive, totals, by_text)
-        scale = np.abs(ratio) ** power  # the sign cancels out
+        scale = np.abs(ratio) ** settings.naive_bayes_power  # the sign cancels out
         return BinaryTask(positive, cost, scale.astype(np.float32))
 
     old = None if start is None else _start_weights(start, tables)

@@ -13,8 +13,6 @@ SHORT_TEXT = 50  # mean words per text, up to which character n-grams help
 UNSEEN_WORDS = 0.02  # expected fraction of unseen words in a new text, from which they help, too
 FEW_TEXTS_PER_CLASS = 250  # texts per class, below which they help, too, unless
 ALL_WORDS_SEEN = 0.01  # less than this fraction of the words in a new text will be unseen
-MANY_CLASSES = 60  # with more, naive-Bayes ratios mislead the n-grams if there are fewer than
-FEWEST_TEXTS_PER_CLASS = 10  # on average
 MANY_WORDS = 5_000_000  # above this, character n-grams need gigabytes of memory
 MEGABYTES = 6.0  # of n-grams
 EXTRA_WORD_MEGABYTES = 1e-4  # of a word that the training texts lack; n-grams leave room for it
@@ -39,9 +37,15 @@ class DatasetSize(NamedTuple):
 def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
     """Replace every ``auto`` setting of a recipe by a value that suits the dataset size."""
     texts, words = size.texts, max(1, size.words)
-    values = _ngram_settings(recipe, size)
+    values: dict[str, object] = {}
     if recipe.text.min_count == "auto":
         values["text.min_count"] = 2 if words < FEW_WORDS else 5
+    if recipe.ngrams.characters == "auto":
+        values["ngrams.characters"] = _use_characters(size)
+    if recipe.ngrams.max_megabytes == "auto":
+        per_label = LABEL_MEGABYTES * size.classes if size.multi_label else 0.0
+        extra = min(MEGABYTES / 3, EXTRA_WORD_MEGABYTES * recipe.text.added_words)
+        values["ngrams.max_megabytes"] = max(MEGABYTES - extra, per_label)
     batch_size = recipe.training.batch_size
     if batch_size == "auto":
         batch_size = 32 if texts < FEW_TEXTS else 64 if texts < MANY_TEXTS else 256
@@ -53,20 +57,6 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
     if recipe.training.epochs == "auto":
         values["training.epochs"] = _epochs(texts, batch_size)
     return recipe.with_values(values, where="auto")
-
-
-def _ngram_settings(recipe: Recipe, size: DatasetSize) -> dict[str, object]:
-    """Return values for the ``auto`` settings of the n-gram model by their names."""
-    values: dict[str, object] = {}
-    if recipe.ngrams.characters == "auto":
-        values["ngrams.characters"] = _use_characters(size)
-    if recipe.ngrams.naive_bayes_power == "auto":
-        values["ngrams.naive_bayes_power"] = 0.0 if _has_tiny_classes(size) else 0.5
-    if recipe.ngrams.max_megabytes == "auto":
-        per_label = LABEL_MEGABYTES * size.classes if size.multi_label else 0.0
-        extra = min(MEGABYTES / 3, EXTRA_WORD_MEGABYTES * recipe.text.added_words)
-        values["ngrams.max_megabytes"] = max(MEGABYTES - extra, per_label)
-    return values
 
 
 def _use_characters(size: DatasetSize) -> bool:
@@ -85,16 +75,6 @@ def _use_characters(size: DatasetSize) -> bool:
         or (texts < FEW_TEXTS_PER_CLASS * classes and has_unseen_words)
     )
     return rare and words <= MANY_WORDS
-
-
-def _has_tiny_classes(size: DatasetSize) -> bool:
-    """Return whether many classes have too few texts for naive-Bayes ratios of n-grams.
-
-    With many classes, hardly any text of a class has a given n-gram, so the ratio depends more on
-    its smoothing than on the class.
-    """
-    are_few = size.texts < FEWEST_TEXTS_PER_CLASS * size.classes
-    return are_few and size.classes > MANY_CLASSES and not size.multi_label
 
 
 def _epochs(texts: int, batch_size: int) -> int:

@@ -17,6 +17,10 @@ their range (``ngrams/model.py``), the power under which the held-out labels are
 range grows with the number of texts per class, so if all texts are cross-fitted, the factor is then
 fitted with more folds, each of which leaves out fewer texts.
 
+With many tiny classes, hardly any text of a class has a given n-gram, so its naive-Bayes ratio may
+depend more on smoothing than on the class. The n-grams are then also fitted without these ratios,
+and without them for good if the held-out labels are clear evidence for that.
+
 Shapes: n texts, C classes.
 """
 
@@ -67,6 +71,9 @@ RANGE_EVIDENCE = 3.0  # log-likelihood of held-out texts that a power above 0 mu
 # Largest factor of the weights with a range power. Real data needs less than 1,000; the rest is
 # room for later corrections within the limits of a saved model (ngrams/model.py).
 MAX_FACTOR = 1e4
+UNSCALED_CLASSES = 60  # with more, and fewer texts per class than the next number, the n-grams are
+UNSCALED_TEXTS = 10  # also fitted without naive-Bayes ratios
+UNSCALED_EVIDENCE = 3.0  # log-likelihood of held-out texts that leaving the ratios out must gain
 SVM_STRENGTHS = (1.0, 0.3, 0.1)  # times ``ngrams.svm_c``, tried if labels are wrong
 
 Logits = NDArray[np.float32]  # (n, C)
@@ -155,6 +162,10 @@ class NgramFitter:
         """Return a copy of this n-gram fitter with the SVM's C multiplied by ``strength``."""
         svm_c = strength * self.settings.svm_c
         return replace(self, settings=self.settings.model_copy(update={"svm_c": svm_c}))
+
+    def unscaled(self) -> "NgramFitter":
+        """Return a copy of this n-gram fitter that does not use naive-Bayes ratios."""
+        return replace(self, settings=self.settings.model_copy(update={"naive_bayes_power": 0.0}))
 
     def usable(self, rows: Indices) -> Indices:
         """Return the subset of ``rows`` whose n-grams were counted, so they can be cross-fitted."""
@@ -272,6 +283,12 @@ def cross_fit(
         seen: the classes to calibrate, ascending.
     """
     trusting = _calibrated(fitter, split, weights, seen)
+    if _has_tiny_classes(fitter, split):
+        fitter.expect(expected_fits(len(split.validation)))
+        unscaled = _calibrated(fitter.unscaled(), split, weights, seen)
+        if _loss(unscaled, seen) < _loss(trusting, seen) - UNSCALED_EVIDENCE:
+            trusting = unscaled
+    fitter = trusting.fitter
     is_weighted = fitter.class_weights is not None or fitter.data.sample_weight is not None
     if is_weighted:
         return trusting
@@ -291,6 +308,13 @@ def cross_fit(
     rows = fitter.usable(np.union1d(split.train, split.validation))
     held_out = _cross_fitted(best.fitter, rows, FOLDS_OF_RANGE)
     return _calibrated_on(best.fitter, held_out, weights, seen)
+
+
+def _has_tiny_classes(fitter: NgramFitter, split: Split) -> bool:
+    """Return whether the n-grams are also fitted without naive-Bayes ratios."""
+    classes, texts = fitter.prepared.classes, len(np.union1d(split.train, split.validation))
+    are_tiny = classes > UNSCALED_CLASSES and texts < UNSCALED_TEXTS * classes
+    return are_tiny and fitter.settings.naive_bayes_power > 0
 
 
 def _with_less_weight_on_noise(

@@ -7,6 +7,7 @@ import pytest
 from lamatext.baselines import BASELINES, TfidfLinear, check_baselines, train_baseline
 from lamatext.data.dataset import Dataset
 from lamatext.errors import ConfigError, DataError
+from lamatext.settings import TrainingSettings
 from tests.corpora import reviews
 
 
@@ -72,6 +73,22 @@ def test_tfidf_reads_words_of_a_single_text_unless_there_are_many_texts(
 
     assert few.accuracy == 1
     assert many.accuracy == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("name", ["tfidf", "tfidf-svc"])
+@pytest.mark.parametrize("weights", ["balanced", {"good": 50.0}])
+def test_tfidf_gets_the_class_weights_of_the_model_that_it_is_compared_with(
+    name: str, weights: str | dict[str, float]
+) -> None:
+    data = dataset(["a film"] * 100 + ["a film"] * 4, ["bad"] * 100 + ["good"] * 4)
+    test = dataset(["a film"], ["good"])
+    settings = TrainingSettings.model_validate({"class_weight": weights})
+
+    plain = train_baseline(name, data).predict_proba(test.texts.to_pylist())
+    weighted = train_baseline(name, data, training=settings).predict_proba(test.texts.to_pylist())
+
+    assert plain[0, 1] < 0.3
+    assert weighted[0, 1] > 0.45
 
 
 def test_a_test_label_that_was_not_trained_on_is_refused() -> None:

@@ -7,7 +7,7 @@ row of the leaderboard.
 import pickle  # nosec B403 # only writes, to measure a size
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -23,9 +23,10 @@ from lamatext.errors import ConfigError, require
 from lamatext.label_thresholds import LabelThresholds, ThresholdGoal, choose_thresholds
 from lamatext.metrics import AnyScores, LabelScores, MultiLabelScores, score_targets
 from lamatext.probabilities import sigmoid, softmax
+from lamatext.settings import TrainingSettings
 
 VALIDATION_FRACTION = 0.1
-DEFAULT_GOAL = ThresholdGoal()
+DEFAULTS = TrainingSettings()
 
 Texts = Sequence[str]
 Floats = NDArray[np.float64]
@@ -139,11 +140,12 @@ def train_baseline(
     name: str,
     train: Dataset,
     validation: Dataset | None = None,
-    goal: ThresholdGoal = DEFAULT_GOAL,
+    training: TrainingSettings = DEFAULTS,
 ) -> TrainedBaseline:
     """Train the baseline with the given name in ``BASELINES`` on labelled data.
 
-    With several labels per text, its probabilities are calibrated and its thresholds chosen on the
+    TF-IDF models get the class weights of the training settings, like our own model. With several
+    labels per text, the probabilities of a baseline are calibrated and its thresholds chosen on the
     validation set (a tenth of the training set if there is none), by the same rule and for the same
     goal as those of our own model. The baseline is then trained again on both sets.
     """
@@ -156,10 +158,22 @@ def train_baseline(
         if validation is None:
             split = hold_out_validation(train.require_labels(), VALIDATION_FRACTION, seed=0)
             train, validation = both.take(split.train), both.take(split.validation)
+        goal = ThresholdGoal(training.metric, training.min_precision)
         decision = LabelDecision.fit(make(), labels, train, validation, goal)
     baseline = make()
+    if isinstance(baseline, TfidfLinear) and not train.is_multi_label:
+        baseline.class_weight = _weights_by_index(training.class_weight, labels)
     baseline.fit(both.texts.to_pylist(), labels.encode_targets(both.require_labels()))
     return TrainedBaseline(title, baseline, labels, time.perf_counter() - started, decision)
+
+
+def _weights_by_index(
+    weights: str | Mapping[str, float] | None, labels: LabelEncoder
+) -> str | dict[int, float] | None:
+    """Return class weights in the form that a TF-IDF baseline's linear model reads."""
+    if weights is None or isinstance(weights, str):
+        return weights
+    return {number: weights.get(name, 1.0) for number, name in enumerate(labels.names)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +246,7 @@ class TfidfLinear:
     def __init__(self, linear: str, *, words: tuple[int, int], characters: bool = False) -> None:
         self._text = require("sklearn.feature_extraction.text", extra="train", purpose="TF-IDF")
         self._linear, self._words, self._characters = linear, words, characters
+        self.class_weight: str | dict[int, float] | None = None
         self._pipeline: Any = None
 
     def fit(self, texts: Texts, labels: Targets) -> None:
@@ -242,6 +257,7 @@ class TfidfLinear:
         pipeline = require("sklearn.pipeline", extra="train", purpose="TF-IDF")
         svm_c = 0.5 if self._characters else 1.0
         model = _make_linear_model(self._linear, svm_c, is_binary=labels.ndim == 2)
+        model.set_params(class_weight=self.class_weight)
         if labels.ndim == 2:
             multiclass = require("sklearn.multiclass", extra="train", purpose="one-vs-rest")
             model, labels = (

@@ -26,7 +26,7 @@ from lamatext.data.cache import empty_cache
 from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.labels import LabelEncoder
 from lamatext.errors import ConfigError, DataError, require
-from lamatext.label_thresholds import LabelThresholds, ThresholdGoal, decide_classes
+from lamatext.label_thresholds import LabelThresholds, decide_classes
 from lamatext.metrics import Floats
 from lamatext.pipeline import (
     AVERAGE_EMBEDDING,
@@ -180,11 +180,10 @@ def _compare_baseline(
 ) -> ComparedModel:
     title, training = BASELINES[name].title, recipe.training
     progress.stage(f"training {title}")
-    goal = ThresholdGoal(training.metric, training.min_precision)
-    baseline = train_baseline(name, splits.train, splits.validation, goal)
+    baseline = train_baseline(name, splits.train, splits.validation, training)
     thresholds = None if baseline.decision is None else baseline.decision.thresholds
     trained = _Trained(baseline.predict_proba, thresholds, baseline.model.size(), baseline.seconds)
-    fit_fold = partial(fit_baseline_fold, name, goal)
+    fit_fold = partial(fit_baseline_fold, name, training)
     return _measure(title, trained, splits, test, fit_fold, progress)
 
 

@@ -47,7 +47,7 @@ from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ConfigError, DataError, plural
-from lamatext.label_thresholds import Flags, LabelThresholds, ThresholdGoal, decide_classes
+from lamatext.label_thresholds import Flags, LabelThresholds, decide_classes
 from lamatext.metrics import AnyScores, Floats, score_targets
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
 from lamatext.recipes import changeable_values
@@ -65,7 +65,7 @@ from lamatext.saved.format import (
     saved_recipe,
 )
 from lamatext.saved.model_io import add_metrics
-from lamatext.settings import Recipe
+from lamatext.settings import Recipe, TrainingSettings
 
 if TYPE_CHECKING:
     from lamatext.classifier import TextClassifier
@@ -825,12 +825,12 @@ def fit_recipe_fold(
 
 
 def fit_baseline_fold(
-    name: str, goal: ThresholdGoal, train: Dataset, test: Dataset, _: Progress
+    name: str, training: TrainingSettings, train: Dataset, test: Dataset, _: Progress
 ) -> FoldPrediction:
     """Train a baseline on all folds but one and predict the texts of the remaining fold."""
     with warnings.catch_warnings():  # the whole data has already warned
         warnings.simplefilter("ignore", UserWarning)
-        baseline = train_baseline(name, train, goal=goal)
+        baseline = train_baseline(name, train, training=training)
     probabilities = baseline.predict_proba(test.texts.to_pylist())
     thresholds = None if baseline.decision is None else baseline.decision.thresholds
     return FoldPrediction(baseline.labels.classes, probabilities, thresholds)
@@ -922,14 +922,12 @@ def _baseline_row(name: str, splits: Splits, recipe: Recipe, progress: Progress)
         part = NamedProgress(f"baseline {title}", progress)
         row = _average_embedding_row(splits, recipe, part)
     else:
-        training = recipe.training
-        goal = ThresholdGoal(training.metric, training.min_precision)
         with warnings.catch_warnings():  # the split has already warned
             warnings.filterwarnings("ignore", message=".* seen once", category=UserWarning)
-            trained = train_baseline(name, splits.train, splits.validation, goal)
+            trained = train_baseline(name, splits.train, splits.validation, recipe.training)
         row = trained.evaluate(splits.test)
         if splits.folds:
-            fit_fold = partial(fit_baseline_fold, name, goal)
+            fit_fold = partial(fit_baseline_fold, name, recipe.training)
             row = row.with_scores(cross_validate(splits, fit_fold, progress))
     progress.note(f"baseline {title}: trained in {row.seconds:.1f} s")
     return row

@@ -43,6 +43,18 @@ def test_near_duplicates_are_counted_apart_from_exact_ones() -> None:
     assert (summary.empty, summary.duplicates, summary.near_duplicates) == (2, 2, 2)
 
 
+def test_duplicates_with_different_labels_are_counted_and_named() -> None:
+    texts = ["A film!", "a film", "a long film", "a long film", "", "", "another film"]
+
+    summary = summarize_dataset(corpus(texts, ["x", "y", "x", "x", "x", "y", "y"]))
+
+    assert summary.conflicting == 2
+    assert (
+        "2 texts have a duplicate or near-duplicate with another label"
+        in summary_lines(summary)[-1]
+    )
+
+
 @given(st.lists(st.text(alphabet="ab é\t\nж", max_size=12), min_size=1, max_size=20), st.data())
 def test_words_are_counted_as_python_splits_them(texts: list[str], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(texts)))

@@ -30,6 +30,7 @@ class Summary:
     test_rows: int | None = None
     in_both: int | None = None  # test texts with a duplicate or near-duplicate in training
     labels_per_text: dict[int, int] | None = None  # number of labels: texts; None for one each
+    conflicting: int = 0  # texts with a duplicate or near-duplicate that has another label
 
 
 def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
@@ -50,6 +51,7 @@ def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
         empty=int((words == 0).sum()),
         duplicates=_count_repeated(hashes),
         near_duplicates=_count_repeated(own) - _count_repeated(hashes[is_text]),
+        conflicting=_count_conflicting(train, own, is_text),
         test_rows=None if test is None else len(test),
         in_both=None if test is None else int(np.isin(test_groups, own).sum()),
         labels_per_text=_labels_per_text(train) if train.is_multi_label else None,
@@ -58,6 +60,19 @@ def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
 
 def _count_repeated(values: NDArray[np.int64]) -> int:
     return len(values) - len(np.unique(values))
+
+
+def _count_conflicting(
+    dataset: Dataset, groups: NDArray[np.int64], is_text: NDArray[np.bool_]
+) -> int:
+    """Count the texts in a group of duplicates and near-duplicates with more than one label."""
+    if dataset.is_multi_label or dataset.labels is None:
+        return 0
+    labels = dataset.labels.combine_chunks().dictionary_encode().indices.to_numpy()
+    groups, labels = groups[is_text], labels[is_text]
+    first = np.unique(groups, return_index=True, return_inverse=True)
+    differs = labels != labels[first[1]][first[2]]  # from the first text of its group
+    return int(np.isin(groups, groups[differs]).sum())
 
 
 def _labels_per_text(dataset: Dataset) -> dict[int, int]:

@@ -102,10 +102,13 @@ def summary_lines(summary: Summary) -> list[str]:
             "are duplicates or near-duplicates"
         )  # fmt: skip
         found.append(f"{summary.in_both:,} {of} {are} of training texts")
-    return [
-        *lines,
-        ", ".join(found) or "no empty texts, duplicates or test texts in training",
-    ]
+    lines.append(", ".join(found) or "no empty texts, duplicates or test texts in training")
+    if summary.conflicting:
+        lines.append(
+            f"{summary.conflicting:,} texts have a duplicate or near-duplicate with another label; "
+            "`lamatext clean` lists them"
+        )
+    return lines
 
 
 def class_line(

@@ -48,6 +48,18 @@ def test_forty_rows_are_scored_by_cross_validation_with_an_interval(
     assert (config["data"]["training_texts"], config["data"]["test_texts"]) == (40, 0)
 
 
+@pytest.mark.parametrize("weights", [(), ("--set", "training.class_weight=balanced")])
+def test_the_result_says_what_class_weights_are_good_for(
+    weights: tuple[str, ...], lamatext: Command, place: Path
+) -> None:
+    write_csv(place / "few.csv", 40)
+
+    answer = lamatext("train", "few.csv", *TRAIN, *weights)
+
+    assert answer.status == 0, answer.err
+    assert ("Class weights find more texts of rare classes" in answer.out) == bool(weights)
+
+
 def test_several_labels_per_text_are_scored_by_cross_validation_with_an_interval(
     lamatext: Command, place: Path
 ) -> None:

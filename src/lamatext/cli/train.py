@@ -424,6 +424,7 @@ def _join_processes(devices: int | None, device: str) -> Iterator[None]:
 
 def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     from lamatext.runtime.predictor import Predictor
+    from lamatext.saved.format import load_config, saved_recipe
     from lamatext.views.formatting import one_line
     from lamatext.views.terminal_scores import show_changes, show_examples, show_leaderboard
 
@@ -431,6 +432,12 @@ def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     if not quiet:
         output.section("Result")
     show_leaderboard(console, result.leaderboard, result.scores.texts, result.folds)
+    if saved_recipe(result.folder, load_config(result.folder)).training.class_weight is not None:
+        console.print(
+            "Class weights find more texts of rare classes at the cost of accuracy: `lamatext "
+            "evaluate` shows precision and recall per class.",
+            markup=False,
+        )
     if result.changes:
         console.print()
         show_changes(console, result.changes)

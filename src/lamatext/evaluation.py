@@ -66,7 +66,7 @@ def load_evaluation_data(
     ]
     if of_this_name:
         # A streamed model does not know its training rows.
-        is_changed = all("fingerprint" in facts for facts in of_this_name)
+        is_changed = all("sketch" in facts for facts in of_this_name)
         about += (
             f". A file of this name was the training data{', with other rows' * is_changed}: the "
             f"model may have been TRAINED ON {'some of ' * is_changed}these texts"

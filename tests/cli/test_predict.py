@@ -316,6 +316,16 @@ def test_an_empty_text_is_flagged(lamatext: Command) -> None:
     assert "empty" not in full
 
 
+def test_a_table_with_only_a_header_is_noted(lamatext: Command, place: Path) -> None:
+    (place / "one.csv").write_text("text\n")
+
+    answer = lamatext("predict", "model", "one.csv", "--out", "out.csv")
+
+    assert answer.status == 0, answer.err
+    assert "no rows below the header; if the first line is a text, use --format lines" in answer.err
+    assert len((place / "out.csv").read_text().splitlines()) == 1
+
+
 TYPED = pa.table(
     {
         "id": pa.array([7, None], pa.int32()),

@@ -140,3 +140,13 @@ def test_classes_that_are_numbers_are_the_header(tmp_path: Path) -> None:
     path.write_text("1,2,3\n0.5,0.5,0\n0,0,1\n")
 
     assert read_probability_columns(path).column_names == ["1", "2", "3"]
+
+
+def test_a_row_with_too_few_fields_is_an_error_that_names_no_missing_option(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("text,pos,neg\na,0.5,0.5\nb,0.5\n")
+
+    with pytest.raises(
+        DataError, match=r"p\.csv:3: expected 3 fields .* Add the missing fields\.$"
+    ):
+        read_probability_columns(path)

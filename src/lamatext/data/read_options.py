@@ -57,7 +57,6 @@ class ReadOptions:
     encoding: str | None = None
     separator: str | None = None
     has_header: bool | None = None  # whether the first row of a CSV file has the column names
-    expects_header: bool = True  # the answer if the file does not show it
     max_record: int = MAX_RECORD
     max_bad_rows: float | None = None  # share of rows to skip; None: the first bad row is an error
     merge_labels: bool = False

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -354,6 +355,39 @@ def test_a_file_without_a_header_is_read_like_that_of_the_training(
     columns, batches = open_table(write(tmp_path, "a.csv", content), options).text_batches(options)
 
     assert [text for batch in batches for text in batch.column(columns[0]).to_pylist()] == texts
+
+
+def test_commas_in_the_first_text_do_not_hide_the_separator_of_the_training(
+    tmp_path: Path,
+) -> None:
+    content = "the film, its cast, and the rest;pos\n"
+    layout = replace(HEADERLESS, text_columns=("column 1",), separator=";")
+    options = ReadOptions(remembered=layout)
+
+    columns, batches = open_table(write(tmp_path, "a.csv", content), options).text_batches(options)
+
+    (batch,) = batches
+    assert batch.column(columns[0]).to_pylist() == ["the film, its cast, and the rest"]
+
+
+def test_a_rare_label_in_the_first_row_does_not_make_it_a_header(tmp_path: Path) -> None:
+    rows = "".join(f"{'ab'[row % 2]},the film number {row} was seen\n" for row in range(12))
+
+    table = open_table(
+        write(tmp_path, "a.csv", f"rare,the film of today\n{rows}"),
+        ReadOptions(remembered=HEADERLESS),
+    )
+
+    assert table.columns == ("column 1", "column 2")
+
+
+def test_a_single_row_with_a_long_text_is_not_a_header(tmp_path: Path) -> None:
+    text = "a film " * 20
+    options = ReadOptions()
+
+    table = open_table(write(tmp_path, "a.csv", f"{text},pos\n"), options)
+
+    assert table.columns == ("column 1", "column 2")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,14 @@ def test_numbers_in_lists_are_labels_as_they_are_written(tmp_path: Path) -> None
     assert labels_of(load_dataset(path)) == [["1", "2.0"]]
 
 
+@pytest.mark.parametrize("options", [ReadOptions(), ReadOptions(label_columns=("label",))])
+def test_lists_in_csv_are_several_labels(options: ReadOptions, tmp_path: Path) -> None:
+    content = """text,label\na,"[""news"", ""sport""]"\nb,"[""sport""]"\nc,[]\n"""
+    path = write_text(tmp_path, "a.csv", content)
+
+    assert labels_of(load_dataset(path, options)) == LABELS
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.int64()])
 @pytest.mark.parametrize("list_of", [pa.list_, pa.large_list])
 def test_lists_in_parquet_are_several_labels(

@@ -50,6 +50,16 @@ def test_short_shards_have_no_header_if_the_first_has_none(tmp_path: Path) -> No
     assert read(f"{tmp_path}/*.csv") == rows + rows[:2]
 
 
+def test_a_short_shard_has_the_separator_of_the_first(tmp_path: Path) -> None:
+    rows = [(f"film {number}; seen", "pos" if number % 2 else "neg") for number in range(20)]
+    for name, count in (("1.csv", 20), ("2.csv", 1)):
+        (tmp_path / name).write_text("".join(f'"{text}";{label}\n' for text, label in rows[:count]))
+    with (tmp_path / "2.csv").open("a") as file:
+        file.write("one, two;neg\n")
+
+    assert read(f"{tmp_path}/*.csv") == [*rows, *rows[:1], ("one, two", "neg")]
+
+
 def test_a_shard_with_a_header_is_refused_if_the_first_has_none(tmp_path: Path) -> None:
     rows = "".join(f"I saw film number {number},{'pn'[number % 2]}\n" for number in range(20))
     (tmp_path / "1.csv").write_text(rows)

@@ -32,7 +32,9 @@ _SAMPLE_ROWS = 200
 _CLEAR = 0.05  # quotes other than " must make this additional share of the rows regular,
 _REGULAR = 0.98  # and at least this share in total
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?")
+_WORD = re.compile(r"\w+")
 _LONG_CELL = 100  # characters; no column name is as long
+_FEW_LINES = 10  # with fewer, a separator that training did not use may just be in the texts
 
 
 class Dialect(NamedTuple):
@@ -118,19 +120,21 @@ def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
 def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
     """Return the CSV dialect of the training file, or None if it does not fit the file to read.
 
-    It fits if the header then has the model's text columns, and if no other dialect makes the rows
-    more regular.
+    It fits if the table then has the model's text columns, and if no other dialect makes the rows
+    more regular. A file without the separator may consist of texts only.
     """
     if layout.separator is None:
         return None
     dialect = Dialect(layout.separator, layout.quote)
     columns = _first_row(block, dialect)
+    if not layout.header:
+        columns = _numbered_columns(columns)
     lines = split_lines(block.data[:_SAMPLE].decode(errors="ignore"))
     regular, detected = (
         regularity(lines, one, is_cut=len(block.data) > _SAMPLE)[0]
         for one in (dialect, sample_dialect(block))
     )
-    is_single = len(columns) == 1  # such a file has no separator
+    is_single = len(columns) == 1 and (layout.header or len(lines) < _FEW_LINES)
     fits = set(layout.text_columns) <= set(columns) and (regular >= detected or is_single)
     return dialect if fits else None
 
@@ -398,7 +402,10 @@ class _Parser:
         line = _item(_row_lines(block, self.dialect), row.number - 1)
         advice = "Put a field that holds the separator in double quotes."
         if row.actual_columns < row.expected_columns:
-            advice = "Add the missing fields, or skip such rows with --max-bad-rows."
+            may_skip = self._log.max_bad_rows is not None
+            advice = (
+                f"Add the missing fields{', or skip such rows with --max-bad-rows' * may_skip}."
+            )
         return DataError(
             f"{self._log.name}:{line}: expected {row.expected_columns} fields as in the header, "
             f"got {row.actual_columns}: {row.text[:60]!r}. {advice}"
@@ -485,7 +492,8 @@ def is_header(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> boo
 
     A typical column name is one. Otherwise the row holds data if one of its cells is too long for a
     name, or is a value like the others of its column, which has only numbers or repeated values. It
-    is a header if its cell is unlike all others of such a column.
+    is a header if its cell is unlike all others of such a column, unless it also has a text that
+    shares words with other texts: its label may just be rare.
 
     Args:
         names: the cells of the first row.
@@ -493,11 +501,15 @@ def is_header(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> boo
     """
     if any(map(is_known_name, names)):
         return True
-    if rows and any(len(name) > _LONG_CELL for name in names):
+    if any(len(name) > _LONG_CELL for name in names):
         return False
-    columns = zip(*rows, strict=True) if rows else ()
-    evidence = {_is_column_name(*pair) for pair in zip(names, columns, strict=False)}
-    return None if evidence <= {None} else False not in evidence
+    columns = list(zip(*rows, strict=True))
+    pairs = list(zip(names, columns, strict=bool(rows)))
+    evidence = [_is_column_name(*pair) for pair in pairs]
+    if False in evidence:
+        return False
+    others = [pair for pair, is_name in zip(pairs, evidence, strict=True) if is_name is None]
+    return True if True in evidence and not any(_shares_words(*pair) for pair in others) else None
 
 
 def _is_column_name(name: str, values: Sequence[str | None]) -> bool | None:
@@ -508,3 +520,9 @@ def _is_column_name(name: str, values: Sequence[str | None]) -> bool | None:
         return not _NUMBER.fullmatch(name)
     is_repeated = len(values) >= 4 and 2 * len(set(values)) <= len(values)
     return name not in values if is_repeated else None
+
+
+def _shares_words(name: str, values: Sequence[str | None]) -> bool:
+    """Return whether a cell of the first CSV row has a word of the cells below it."""
+    words = set(_WORD.findall(name.casefold()))
+    return any(not words.isdisjoint(_WORD.findall((value or "").casefold())) for value in values)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lamatext.data.read_options import ReadOptions
+from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.format_detection import file_table, is_table_file
 from lamatext.data.readers.input_files import decompressed_suffix, read_text
 from lamatext.data.readers.read_log import ReadLog
@@ -153,14 +153,21 @@ def _is_shard(path: Path) -> bool:
 def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Table:
     """Open shards as one table, opening each shard only when its rows are read.
 
-    Empty shards are skipped, with a note. All others need the same columns.
+    Empty shards are skipped, with a note. All others need the same columns. A short shard of CSV
+    may not show its dialect and header, so those of the first one are used if they fit.
     """
     log = ReadLog(name, options.max_bad_rows)
     used = _used_shards(files, log)
     first = file_table(str(used[0]), options)
     log.copy_layout(first.log)
-    if not first.log.header:  # a short shard alone may look as if it had one
-        options = replace(options, expects_header=False)
+    layout = Layout(
+        text_columns=first.columns,
+        encoding=log.encoding,
+        separator=log.separator,
+        quote=log.quote,
+        header=log.header,
+    )
+    options = replace(options, remembered=layout)
 
     def batches(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         return read_shards(list(first.columns if wanted is None else wanted), wanted)

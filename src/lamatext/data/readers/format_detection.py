@@ -108,7 +108,7 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
         chain([first], blocks),
         dialect=dialect,
         has_header=options.has_header,
-        expects_header=options.expects_header and (trained is None or trained.header),
+        expects_header=trained is None or trained.header,
         max_record=options.max_record,
         log=log,
     )

@@ -80,6 +80,10 @@ class Table:
             rows += len(batch)
             yield batch
         self.log.check_bad_rows(rows + self.log.bad_rows)
+        if not rows and not self.log.bad_rows and self.log.separator is not None:
+            self.log.notes.append(
+                "no rows below the header; if the first line is a text, use --format lines"
+            )
 
     def numbered_batches(self) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
         """Yield all columns of the table in batches, with the line number of each row."""
@@ -130,7 +134,7 @@ class Table:
             detected = detect_by_content(rows, texts, labels, self.name, exclude=extra)
             texts, labels = detected.text_columns, detected.label_columns
             self.log.notes.extend(detected.reasons)
-            batches = [batch.with_lists(labels) for batch in batches]
+        batches = [batch.with_lists(labels) for batch in batches]
         if not batches and not self.log.bad_rows:
             raise DataError(f"{self.name}: no rows. Expected one text or more.")
         layout = self._layout(texts, labels, options)

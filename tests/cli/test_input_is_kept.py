@@ -18,6 +18,8 @@ MODEL = str(Path(__file__).parents[1] / "fixtures" / "format-1")
         ("report", MODEL, ".", "--out", "data.csv", "--force"),
         ("explain", MODEL, "data.csv", "--html", "data.csv"),
         ("compare", "data.csv", "--json", "data.csv"),
+        ("compare", MODEL, "--recipe", "data.csv", "--html", "data.csv", "--force"),
+        ("train", MODEL, "--out", "run", "--recipe", "data.csv", "--html", "data.csv", "--force"),
         ("compare", MODEL, "--test", "data.csv", "--html", "data.csv", "--force"),
         ("train", MODEL, "--out", "run", "--test", "data.csv", "--report", "data.csv", "--force"),
         (
@@ -113,10 +115,12 @@ def test_no_command_replaces_a_file_without_force(
         ("export", "model", "--web", "./model/vocab.txt"),
         ("explain", "model", "--text", "good", "--html", "model/metrics.json"),
         ("report", "model", "reviews.csv", "--out", "model/README.md"),
+        ("compare", "reviews.csv", "--with", "tfidf,model", "--html", "model/config.json"),
+        ("train", "reviews.csv", "--out", "run", "--teacher", "model", "--html", "model/vocab.txt"),
     ],
     ids=lambda arguments: arguments[-1],
 )
-def test_no_output_replaces_a_file_of_the_model(
+def test_no_output_replaces_a_file_of_a_model(
     arguments: tuple[str, ...], lamatext: Command, place: Path
 ) -> None:
     before = {path.name: path.read_bytes() for path in (place / "model").iterdir()}
@@ -124,7 +128,7 @@ def test_no_output_replaces_a_file_of_the_model(
     answer = lamatext(*arguments, "--force")
 
     assert answer.status == 2
-    assert "is a file of the model, which would be lost. Give another output file." in answer.err
+    assert "is a file of a model, which would be lost. Give another output file." in answer.err
     assert {path.name: path.read_bytes() for path in (place / "model").iterdir()} == before
 
 

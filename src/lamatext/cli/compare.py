@@ -67,10 +67,11 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.comparison_display import show_comparison
     from lamatext.views.terminal_dataset import show_dataset
 
-    options.check_outputs(html, json_, force=force, inputs=(data, test, validation))
+    names = list(dict.fromkeys(name for name in with_.split(",") if name))
+    inputs = (data, test, validation, recipe)
+    options.check_outputs(html, json_, force=force, inputs=inputs, models=names)
     values = {} if seed is None else {"seed": seed}
     settings = resolve_recipe(recipe=recipe, values={**values, **parse_assignments(set_ or [])})
-    names = list(dict.fromkeys(name for name in with_.split(",") if name))
     check_contestants(names)
     with (
         output.explain_interrupt(lambda: "a comparison is saved only when it is complete"),

@@ -272,7 +272,7 @@ def check_outputs(
     *outputs: Path | None,
     force: bool,
     inputs: Sequence[str | Path | None] = (),
-    model: Path | None = None,
+    models: Sequence[str | Path | None] = (),
 ) -> None:
     """Check that a command's output options name no existing files, unless ``force`` is true.
 
@@ -281,7 +281,7 @@ def check_outputs(
         force: whether existing files may be replaced.
             Files left over from a killed command are replaced in any case.
         inputs: the files and other sources that the command reads, which are never replaced.
-        model: the folder of the model that the command reads, whose files are never replaced.
+        models: the folders of the models that the command reads, whose files are never replaced.
 
     Raises:
         ConfigError: a file exists, or is a folder.
@@ -289,7 +289,7 @@ def check_outputs(
     from lamatext.atomic_write import is_special_file, is_unfinished
     from lamatext.saved.format import FILES
 
-    of_model = [] if model is None else [model / name for name in FILES]
+    of_models = [Path(model) / name for model in models if model is not None for name in FILES]
 
     for path in filter(None, outputs):
         if not path.exists() or is_special_file(path):
@@ -300,9 +300,9 @@ def check_outputs(
             raise ConfigError(
                 f"{path}: is an input, which would be lost. Give another output file."
             )
-        if any(file.is_file() and path.samefile(file) for file in of_model):
+        if any(file.is_file() and path.samefile(file) for file in of_models):
             raise ConfigError(
-                f"{path}: is a file of the model, which would be lost. Give another output file."
+                f"{path}: is a file of a model, which would be lost. Give another output file."
             )
         if not force and not is_unfinished(path):
             raise ConfigError(

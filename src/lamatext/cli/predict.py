@@ -175,7 +175,7 @@ def _parse_output(
         return None
     target = PredictionOutput.parse(out, safe_csv=safe_csv, folder=folder)
     if not target.is_folder:  # a folder is checked later: it may be the result of the same job
-        options.check_outputs(target.path, force=force, inputs=(source,), model=model)
+        options.check_outputs(target.path, force=force, inputs=(source,), models=(model,))
     return target
 
 

@@ -187,6 +187,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.terminal_dataset import show_dataset
 
     _check_goal(metric, min_precision)
+    options.check_outputs(
+        html,
+        report,
+        force=force or resume,
+        inputs=(data, test, validation, without, old_data, recipe, teacher, *(unlabelled or [])),
+        models=(from_, teacher),
+    )
     options_of_settings: dict[str, object] = {
         "seed": seed,
         "text.word_vectors": word_vectors,
@@ -201,13 +208,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         out,
     )
     baseline_names = _baseline_names(baselines)
-    options.check_outputs(
-        html,
-        report,
-        force=force or resume,
-        inputs=(data, test, validation, without, old_data, teacher, *(unlabelled or [])),
-        model=from_,
-    )
     with (
         prepare_run_folder(out, resume=resume, force=force),
         # Entered before the progress bar, which would wrap or erase the printed command.
@@ -432,7 +432,7 @@ def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     if not quiet:
         output.section("Result")
     show_leaderboard(console, result.leaderboard, result.scores.texts, result.folds)
-    if saved_recipe(result.folder, load_config(result.folder)).training.class_weight is not None:
+    if saved_recipe(result.folder, load_config(result.folder)).training.class_weight == "balanced":
         console.print(
             "Class weights find more texts of rare classes at the cost of accuracy: `lamatext "
             "evaluate` shows precision and recall per class.",

@@ -211,6 +211,17 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_file_that_may_not_be_read_can_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    path.write_text("old")
+    path.chmod(0o200)
+
+    with replace_atomically(path) as temporary:
+        assert temporary.stat().st_mode & 0o777 == 0o600  # some writers read what they wrote
+
+    assert path.stat().st_mode & 0o777 == 0o200
+
+
 @pytest.mark.parametrize("folder", ["out", "."])
 def test_a_missing_input_is_not_blamed_on_the_output(folder: str, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()

@@ -77,7 +77,7 @@ def _copy_permissions(target: Path, temporary: Path) -> int | None:
     except OSError:
         return None
     temporary.unlink(missing_ok=True)
-    temporary.touch(permissions | stat.S_IWUSR, exist_ok=False)
+    temporary.touch(permissions | stat.S_IRUSR | stat.S_IWUSR, exist_ok=False)
     return permissions
 
 

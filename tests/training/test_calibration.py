@@ -209,7 +209,7 @@ def test_two_classes_need_no_correction_of_the_confidence() -> None:
     assert correct_confidence(ngrams, first[:, :2], labels % 2) is ngrams
 
 
-@pytest.mark.parametrize("texts", [1, 2, 3, 4])
+@pytest.mark.parametrize("texts", [2, 3, 4])
 def test_a_handful_of_texts_is_no_evidence_for_a_network(texts: int) -> None:
     first, second, labels = drawn(texts, ngrams=2.0, network=0.0, seed=3)
     second = np.eye(3, dtype=np.float32)[labels] * 30  # right every time, and sure of it
@@ -223,6 +223,32 @@ def test_a_handful_of_texts_is_no_evidence_for_a_network(texts: int) -> None:
 
     assert alone.network == 0
     assert repeated.network > 0
+
+
+def test_texts_of_one_class_are_no_evidence_for_a_network() -> None:
+    first, second, labels = drawn(300, ngrams=2.0, network=1.0)
+    ngrams, is_first = calibrate_ngrams(first, labels), labels == 0
+
+    factor = add_network(ngrams, first[is_first], second[is_first], labels[is_first]).network
+
+    assert factor == 0
+
+
+def test_a_single_text_with_a_large_weight_does_not_decide_about_a_network() -> None:
+    labels = np.append(np.zeros(99, np.int64), 1)
+    weights = np.where(labels == 1, 99.0, 1.0)
+    first, second = np.zeros((100, 2), np.float32), np.zeros((100, 2), np.float32)
+    second[-1] = (-30, 30)  # it is right about the rare text and knows nothing of the others
+    ngrams = Combination(2.0, 0.0, np.zeros(2))
+
+    rare = add_network(ngrams, first, second, labels, weights).network
+    repeated = add_network(
+        ngrams,
+        *(np.concatenate([part[:99], *[part[99:]] * 99]) for part in (first, second, labels)),
+    ).network
+
+    assert rare == 0
+    assert repeated > 0
 
 
 def test_a_network_with_many_training_texts_needs_less_evidence() -> None:

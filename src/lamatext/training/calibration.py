@@ -12,6 +12,9 @@ The network contributes only if the validation texts support it: its factor b ha
 one standard error of the derivative of the loss at b = 0, and more where few texts estimate that
 error. So b is exactly 0 unless the validation texts are evidence of at least that strength for the
 network, whatever the size of its logits, and the pull towards 0 vanishes as their number grows.
+If some texts have a larger weight than others, they count as fewer texts: one of them could decide.
+Texts of a single class are no evidence, because they do not show whether the network tells classes
+apart.
 From about 2,000 training texts on, a network usually helps, so the penalty falls as their number
 grows.
 
@@ -67,7 +70,7 @@ BIAS_SPREAD = 0.8  # standard deviation of a class's bias in its prior
 CONFIDENCE_SPREAD = 0.05  # the one that corrects the n-grams' confidence
 CORRECTION_SPREAD = 0.5  # the one that changes a when the network is added
 EVIDENCE = 1.0  # standard errors of evidence that the network needs
-FEW_TEXTS = 5  # with n validation texts it needs EVIDENCE * FEW_TEXTS / n more
+FEW_TEXTS = 5  # with n evenly weighted validation texts it needs EVIDENCE * FEW_TEXTS / n more
 NETWORK_TEXTS = 2_000  # evenly spread training texts above which less evidence is needed
 CERTAIN = 1e-9  # probabilities are clipped to [CERTAIN, 1 - CERTAIN] when confidence is corrected
 MIN_NOISE = 0.05  # share of wrong labels below which all labels are trusted
@@ -278,13 +281,14 @@ def add_network(
     base = ngrams.ngram_logits(ngram_logits)
     second = network_logits.astype(np.float64)
     size = _typical_size(second)
-    if not len(labels) or size == 0:
+    if len(np.unique(labels)) < 2 or size == 0:
         return ngrams
     second = second / size
     weights = _normalized(weights, len(labels))
     _, errors = _losses(base, labels, weights, ngrams.noise)
     evidence = (errors * second).sum(axis=1)  # (n,) derivative of each text's loss at b = 0
-    strength = EVIDENCE * (1 + FEW_TEXTS / len(labels))
+    texts = weights.sum() ** 2 / (weights**2).sum()  # evenly weighted ones that are as good
+    strength = EVIDENCE * (1 + FEW_TEXTS / texts)
     strength *= min(1.0, (NETWORK_TEXTS / max(training_texts, 1.0)) ** 2)
     penalty = strength * float(np.sqrt((evidence**2).sum()))
 

@@ -299,16 +299,17 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
     if teacher is not None:
         is_probability_file(teacher.name)  # a missing file is an error before reading the data
     options, labels = _read_like_start(sources.reading, sources.start)
-    has_teacher, has_suspects = teacher is not None, sources.without is not None
-    options = replace(options, keep_unlabelled=has_teacher, keep_lines=has_suspects)
-    train = load_dataset(source, options)
+    options = replace(
+        options, keep_unlabelled=teacher is not None, keep_lines=sources.without is not None
+    )
     has_own_test = test is None and has_test_split(source)
+    is_test_given = test is not None or has_own_test
+    train = load_dataset(source, options)
     if sources.without is not None:
-        is_held_out = test is None and not has_own_test
-        train = leave_out_suspects(train, sources.without, is_test_held_out=is_held_out)
+        train = leave_out_suspects(train, sources.without, is_test_held_out=not is_test_given)
     if options.merge_labels:
         train = merge_label_variants(train, labels)
-    check_label_count(len(class_counts(train)), len(train), train.source)
+    _check_training_labels(train, sources.start, is_test_given=is_test_given)
     others = replace(options, format=None, remembered=train.layout, keep_unlabelled=False)
 
     def read(path: str, split: str = "train") -> Dataset:
@@ -324,13 +325,44 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
     seen = _seen_rows(sources.start, train)
     splits = split_dataset(train, validation_set, test_set, recipe, progress, seen=seen)
     splits = replace(splits, test_source=test, start=sources.start)
-    splits = _add_notes(splits, is_test_given=test_set is not None)
+    _check_validation_labels(splits)
+    splits = _add_notes(splits, is_test_given=is_test_given)
     if teacher is None:
         return splits
     unlabelled = [*train.unlabelled, *teacher.read_unlabelled(others)]
     return replace(
         splits, teacher=teacher.open(source, others, train), unlabelled=tuple(unlabelled)
     )
+
+
+def _check_training_labels(
+    train: Dataset, start: StartModel | None, *, is_test_given: bool
+) -> None:
+    """Check that the labels of a pipeline run can be learned and, if necessary, held out."""
+    counts = class_counts(train)
+    check_label_count(len(counts), len(train), train.source)
+    if train.is_multi_label:
+        return
+    if len(counts) == 1 and start is None:
+        raise DataError(
+            f"{train.source}: {plural(len(train), 'text')}, all with the label "
+            f"{next(iter(counts))!r}. A classifier needs at least two classes: add texts of "
+            "another class, or choose another column with --label-column."
+        )
+    if len(counts) == len(train) and not is_test_given:
+        raise DataError(
+            f"{train.source}: each of the {len(train):,} texts has a label of its own, so none can "
+            "be held out for testing. If they are not labels, choose another column with "
+            "--label-column; otherwise join rare labels into one, such as 'other', or give a "
+            "separate file with --test."
+        )
+
+
+def _check_validation_labels(splits: Splits) -> None:
+    """Check that the model will know every validation label, so that the error names the file."""
+    if splits.validation is not None:
+        labels, source = splits.validation.require_labels(), splits.validation.source
+        _known_classes(splits).encode_targets(labels, source=source)
 
 
 def _check_label_form(train: Dataset, other: Dataset) -> None:

@@ -146,7 +146,7 @@ def test_groups_that_mix_the_times_of_the_test_set_are_reported(
     lamatext: Command, place: Path
 ) -> None:
     texts, labels = reviews(40)
-    rows = [f"2026-{1 + i // 20:02}-{1 + i % 20:02},c{i % 10}" for i in range(40)]
+    rows = [f"2026-{1 + i // 20:02}-{1 + i % 20:02},c{i // 2 % 10}" for i in range(40)]
     lines = [",".join(row) for row in zip(rows, texts, labels, strict=True)]
     (place / "dated.csv").write_text("\n".join(["date,customer,text,label", *lines, ""]))
 

@@ -151,6 +151,13 @@ def test_with_too_few_texts_the_training_set_is_the_validation_set() -> None:
     assert len(trained.history) == 2
 
 
+def test_validation_texts_of_one_class_are_reported() -> None:
+    validation = dataset(["a good film", "a great film"], ["pos", "pos"])
+
+    with pytest.warns(UserWarning, match="made up: 2 texts, all with the label 'pos'"):
+        run(texts(40), validation)
+
+
 @pytest.mark.parametrize("ngrams", [False, True])
 def test_texts_without_a_word_are_trained_on(ngrams: bool) -> None:
     empty = dataset([""] * 20, CLASSES * 10)

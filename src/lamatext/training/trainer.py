@@ -1,5 +1,6 @@
 """Train a text classification model: from texts and labels to network, n-gram model and history."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -486,9 +487,21 @@ def _join(
         return train.texts, labels, split
     texts = train.concatenate(validation).texts
     more = encoder.encode_targets(validation.require_labels(), source=validation.source)
+    _warn_about_single_class(more, encoder, validation.source)
     rows, middle = np.arange(len(labels) + len(more)), len(labels)
     split = Split(rows[:middle], rows[middle:])
     return texts, np.concatenate([labels, more]), split
+
+
+def _warn_about_single_class(labels: Targets, encoder: LabelEncoder, source: str) -> None:
+    """Warn that the validation texts have a single class, out of those that are trained."""
+    if labels.ndim == 1 and len(np.unique(labels)) == 1:
+        warnings.warn(
+            f"{source}: {plural(len(labels), 'text')}, all with the label "
+            f"{encoder.names[labels[0]]!r}, so they do not show how well the model tells it from "
+            "other labels. Use validation texts of other labels, too.",
+            stacklevel=2,
+        )
 
 
 def _weights_of_labels(prepared: PreparedRun, targets: Targets) -> Tensor | None:

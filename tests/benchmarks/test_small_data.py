@@ -223,6 +223,24 @@ def test_the_guide_quotes_the_gains_over_the_ngrams_and_the_limits_of_the_calibr
             assert error <= limit, (dataset, size)
 
 
+def test_the_guide_quotes_the_calibration_errors_of_single_models() -> None:
+    errors: dict[str, list[float]] = {}  # of every draw of a data set, by size
+    for (dataset, size, metric), records in small_data.read_values(Records(RECORDS)).items():
+        if metric == "reliability" and size in small_data.SIZES and dataset != "sib":
+            single = [small_data.pooled_calibration_error([r.value]) for r in records]  # type: ignore[list-item]
+            errors.setdefault(size, []).extend(single)
+    text = re.sub(r"\s+", " ", Path("docs/train.md").read_text(encoding="utf-8"))
+
+    assert f"{mean(errors['50']):.3f} on average with 50 texts" in text
+    for size in ("100", "200", "500", "all"):
+        assert f"{mean(errors[size]):.3f} with {size} (up to {max(errors[size]):.3f})" in text
+    assert f"with 50 texts (up to {max(errors['50']):.3f})" in text
+    readme = re.sub(r"\s+", " ", Path("README.md").read_text(encoding="utf-8"))
+    few, many = [*errors["50"], *errors["100"]], errors["all"]
+    assert f"{mean(few):.2f} on average with 50 to 100 texts and up to {max(few):.2f}" in readme
+    assert f"with all texts {mean(many):.2f} and up to {max(many):.2f}" in readme
+
+
 def test_the_guide_quotes_in_how_many_cells_a_tfidf_model_is_ahead() -> None:
     leads = {  # in points, by data set and size
         cell: 100 * (ours - best)

@@ -91,9 +91,9 @@ def test_choosing_an_attention_head_changes_the_colors(
     by_contribution = shading(page)
 
     open_details(page)
-    page.get_by_label("mean", exact=True).check(force=True)
+    page.get_by_label("mean", exact=True).press("Space")
     by_mean = shading(page)
-    page.get_by_label("2", exact=True).check(force=True)
+    page.get_by_label("2", exact=True).press("Space")
     by_head = shading(page)
 
     assert all(word.startswith("a") for word in by_mean + by_head)
@@ -113,7 +113,7 @@ def test_choosing_a_part_of_the_model_shows_its_contributions(
     open_details(page)
 
     for name in ("network", "n-grams"):
-        page.get_by_label(name, exact=True).check(force=True)
+        page.get_by_label(name, exact=True).press("Space")
         seen.append(shading(page))
     page.click(".w:text-is('wonderful')")
 
@@ -121,7 +121,7 @@ def test_choosing_a_part_of_the_model_shows_its_contributions(
     expect(page.locator(".sums")).to_have_text(summed(explanation, best))
     assert len(set(map(tuple, seen))) == 3
     page.screenshot(path=shots / f"{address.split(':')[0]}-part.png", full_page=True)
-    page.get_by_label("bad", exact=True).check(force=True)
+    page.get_by_label("bad", exact=True).press("Space")
     expect(page.locator(".sums")).to_have_text(summed(explanation, 0))
     page.click("#share")
     again = open_page(page.url)
@@ -208,7 +208,7 @@ def test_a_shared_link_restores_texts_and_view(address: str, open_page: Open) ->
     page.get_by_role("button", name="Compare two texts").click()
     type_text(page, "100% & #more=+", place=2)
     open_details(page)
-    page.get_by_label("3", exact=True).check(force=True)
+    page.get_by_label("3", exact=True).press("Space")
 
     page.get_by_role("button", name="Copy link").click()
     page.get_by_role("button", name="Link copied").wait_for()

@@ -97,7 +97,7 @@ def test_another_label_can_be_explained(address: str, open_page: Callable[..., P
     expect(page.locator(".predicted").first).to_have_text("film, food")
 
     page.locator("#details summary").click()
-    page.get_by_label("war", exact=True).check(force=True)
+    page.get_by_label("war", exact=True).press("Space")
 
     assert page.locator(".why dt").all_inner_texts() == ["for war", "against war"]
     expect(page.locator(".shaded").first).to_have_text("Colors: words for and against war")

@@ -21,6 +21,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from lamatext import ConfigError, DataError, LamatextError, Predictor, TextClassifier
+from lamatext.data.duplicates import TextGroups
+from lamatext.data.splits import Split, hold_out_validation
 from lamatext.recipes import resolve_recipe
 from lamatext.settings import MODEL_NAMES
 from tests.corpora import TINY, reviews
@@ -435,6 +437,37 @@ def test_wrong_data_gets_an_error_that_says_what_to_do(case: str) -> None:
 
     with pytest.raises(DataError, match=message):
         tiny().fit(texts, labels)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (["ann"] * 59, "60 texts but 59 groups. Give one group, such as a customer, for each text"),
+        ("ann", "expected a list of groups, one for each text, got one str"),
+        (7, "expected a list of groups, one for each text, got int"),
+    ],
+)
+def test_wrong_groups_get_an_error_that_says_what_to_do(groups: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        tiny().fit(TEXTS, LABELS, groups=groups)
+
+
+def test_texts_of_a_group_are_held_out_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Split] = []
+
+    def remember(labels: Any, fraction: float, seed: int, groups: TextGroups) -> Split:
+        seen.append(hold_out_validation(labels, fraction, seed, groups))
+        return seen[-1]
+
+    monkeypatch.setattr("lamatext.training.trainer.hold_out_validation", remember)
+    texts = [f"{text} {'very ' * number}good" for number, text in enumerate(TEXTS)]
+    customers = np.array([None, *(number % 12 for number in range(1, 60))])
+    tiny().fit(texts, LABELS, groups=customers)
+
+    (split,) = seen
+    trained, held_out = (set(customers[part]) - {None} for part in (split.train, split.validation))
+    assert held_out
+    assert not trained & held_out
 
 
 @pytest.mark.parametrize("given", [["a", None], [1, 2], "a film", None, np.ones((2, 2))])

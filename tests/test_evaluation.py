@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lamatext.data.sources import load_dataset
+from lamatext.data.splits import Split, hold_out_validation
 from lamatext.data.suspects_file import text_hash
 from lamatext.errors import DataError
 from lamatext.evaluation import (
@@ -18,7 +20,14 @@ from lamatext.evaluation import (
     find_start_model,
     load_evaluation_data,
 )
-from lamatext.pipeline import DataSources, read_splits, split_dataset, train_and_score
+from lamatext.pipeline import (
+    DataSources,
+    Splits,
+    fit_recipe,
+    read_splits,
+    split_dataset,
+    train_and_score,
+)
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
 from tests.corpora import TINY, write_csv
@@ -51,6 +60,25 @@ def test_groups_and_times_decide_the_validation_texts_of_data_with_a_test_file(
     assert timed.validation.times is not None
     assert timed.train.times is not None
     assert timed.validation.times.min() > timed.train.times.max()
+
+
+def test_groups_stay_together_when_a_model_holds_out_texts_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = load_dataset(str(write_csv(tmp_path / "texts.csv", 60)))
+    customers = np.array([f"c{row % 12}" for row in range(len(source))])
+    data = replace(source, group_values=pa.chunked_array([customers]))
+    splits: list[Split] = []
+
+    def remember(*arguments: Any) -> Split:
+        splits.append(hold_out_validation(*arguments))
+        return splits[-1]
+
+    monkeypatch.setattr("lamatext.training.trainer.hold_out_validation", remember)
+    fit_recipe(resolve_recipe(values=TINY), Splits(data, None, data), SILENT, device="cpu")
+
+    assert set(customers[splits[0].validation])
+    assert not set(customers[splits[0].train]) & set(customers[splits[0].validation])
 
 
 def test_two_groups_with_a_test_file_are_trained_on_without_a_validation_set_of_its_own(

@@ -111,6 +111,19 @@ def test_little_data_is_held_out_for_validation_and_test() -> None:
     assert final.test.texts.equals(data.texts[:20])
 
 
+def test_a_search_validates_on_other_customers_than_it_trains_on() -> None:
+    customers = pa.chunked_array([[f"customer {number % 20}" for number in range(100)]])
+    data = replace(dataset(100), group_values=customers)
+
+    search, _ = tuning_splits(Splits(data, None, dataset(20, seed=1)), seed=0)
+
+    assert search.validation is not None
+    columns = search.train.group_values, search.validation.group_values
+    trained, validated = (set(column.to_pylist()) for column in columns if column is not None)
+    assert len(validated) >= 2
+    assert not trained & validated
+
+
 def test_a_validation_set_of_its_own_stays_that_of_the_final_training() -> None:
     given = Splits(dataset(40), dataset(20, seed=1), dataset(20, seed=2))
 

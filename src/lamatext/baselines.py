@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.data.dataset import Dataset
+from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import LabelEncoder, Targets
 from lamatext.data.splits import hold_out_validation
 from lamatext.data.tokenizer import WordTokenizer, is_unspaced
@@ -156,7 +157,8 @@ def train_baseline(
     decision = None
     if train.is_multi_label:
         if validation is None:
-            split = hold_out_validation(train.require_labels(), VALIDATION_FRACTION, seed=0)
+            groups = TextGroups(train.texts, train.group_values)
+            split = hold_out_validation(train.require_labels(), VALIDATION_FRACTION, 0, groups)
             train, validation = both.take(split.train), both.take(split.validation)
         goal = ThresholdGoal(training.metric, training.min_precision)
         decision = LabelDecision.fit(make(), labels, train, validation, goal)

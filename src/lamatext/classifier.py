@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,11 @@ from lamatext.data.splits import Split
 from lamatext.data.streaming import StreamedTexts
 from lamatext.data.text_encoder import Encoder
 from lamatext.data.validation import (
+    Groups,
     LabelLists,
     Labels,
     Texts,
+    group_column,
     label_array,
     label_lists,
     text_column,
@@ -79,6 +81,9 @@ SETTING_OF_PARAMETER = {
     "learning_rate": "training.learning_rate",
     "class_weight": "training.class_weight",
 }
+
+
+ValidationData: TypeAlias = "tuple[Texts, Labels] | tuple[Texts, Labels, Groups | None]"
 
 
 class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -192,7 +197,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         y: Labels,
         sample_weight: ArrayLike | None = None,
         *,
-        validation_data: tuple[Texts, Labels] | None = None,
+        groups: "Groups | None" = None,
+        validation_data: "ValidationData | None" = None,
         unlabelled: "Texts | None" = None,
         checkpoint: str | PathLike[str] | None = None,
         progress: Progress | None = None,
@@ -204,8 +210,10 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             y: one label per text: str, int or bool; or several: a list or set of labels per text,
                 or an indicator matrix with a column of 0 and 1 for each label.
             sample_weight: one weight per text, at least 0; by default all texts weigh the same.
-            validation_data: texts and labels for calibration and early stopping; by default a
-                fraction of X is held out.
+            groups: the group of each text, such as its customer: texts of one group stay together
+                when some are held out. Duplicates always do.
+            validation_data: texts and labels, or texts, labels and groups, for calibration and
+                early stopping; by default a fraction of X is held out.
             unlabelled: further texts without labels, which the teacher labels.
             checkpoint: a file for the state of the run; if it exists, training resumes from it.
             progress: receives progress reports instead of the progress bar of ``verbose``.
@@ -216,8 +224,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         labels = _parse_labels(y, len(texts))
         classes = _classes_of(labels, start)
         data = _FitData(
-            _dataset(texts, labels, "training data"),
-            None if validation_data is None else _validation_dataset(*validation_data, labels),
+            _dataset(texts, labels, "training data", groups),
+            None if validation_data is None else _validation_dataset(validation_data, labels),
             classes,
             sample_weight,
             unlabelled,
@@ -706,17 +714,25 @@ def _parse_labels(labels: Labels, texts: int) -> NDArray[Any] | LabelLists:
     return label_array(labels, texts) if lists is None else lists
 
 
-def _dataset(texts: pa.ChunkedArray, labels: NDArray[Any] | LabelLists, source: str) -> Dataset:
+def _dataset(
+    texts: pa.ChunkedArray,
+    labels: NDArray[Any] | LabelLists,
+    source: str,
+    groups: "Groups | None" = None,
+) -> Dataset:
+    values = None if groups is None else group_column(groups, len(texts))
     if isinstance(labels, LabelLists):
-        return Dataset(texts, labels.column(), source)
-    names = labels.astype(str).tolist()
-    return Dataset(texts, pa.chunked_array([pa.array(names, pa.string())]), source)
+        return Dataset(texts, labels.column(), source, group_values=values)
+    names = pa.chunked_array([pa.array(labels.astype(str).tolist(), pa.string())])
+    return Dataset(texts, names, source, group_values=values)
 
 
 def _validation_dataset(
-    texts: Texts, labels: Labels, training: NDArray[Any] | LabelLists
+    data: ValidationData,
+    training: NDArray[Any] | LabelLists,
 ) -> Dataset:
     """Convert the classifier's validation data to a dataset and check the form of its labels."""
+    texts, labels, *more = data
     column = text_column(texts)
     parsed = _parse_labels(labels, len(column))
     if (
@@ -731,7 +747,7 @@ def _validation_dataset(
             f"{training_form}. Give two indicator matrices with the same columns, or two lists of "
             "lists."
         )
-    return _dataset(column, parsed, "validation data")
+    return _dataset(column, parsed, "validation data", *more)
 
 
 def _describe_form(labels: LabelLists) -> str:

@@ -776,7 +776,10 @@ def fit_recipe(
         return classifier.fit(
             splits.train.texts,
             splits.train.require_labels(),
-            validation_data=None if validation is None else (validation.texts, validation.labels),
+            groups=splits.train.group_values,
+            validation_data=None
+            if validation is None
+            else (validation.texts, validation.labels, validation.group_values),
             unlabelled=splits.unlabelled if splits.teacher is not None else None,
             checkpoint=checkpoint,
             progress=progress,

@@ -31,6 +31,7 @@ from lamatext.atomic_write import host_code, is_running
 from lamatext.comparison import score_decisions, true_classes
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset, dataset_fingerprint
+from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import Rows, hold_out_validation
 from lamatext.errors import ConfigError, LamatextError, ModelError, ProcessError, require
@@ -196,7 +197,8 @@ def tuning_splits(splits: Splits, seed: int) -> TuningSplits:
         return TuningSplits(final, final)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        split = hold_out_validation(final.train.require_labels(), 0.2, seed)
+        groups = TextGroups(final.train.texts, final.train.group_values)
+        split = hold_out_validation(final.train.require_labels(), 0.2, seed, groups)
     train, validation = final.train.take(split.train), final.train.take(split.validation)
     validation = LabelEncoder.fit(train.require_labels()).drop_unknown(validation)
     return TuningSplits(replace(final, train=train, validation=validation), final)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -35,6 +37,20 @@ def test_concatenation_appends_the_rows_and_keeps_the_first_source() -> None:
     assert both.texts.to_pylist() == ["a", "b", "c"]
     assert both.require_labels().to_pylist() == [1, 2, 3]
     assert both.source == "a.csv"
+
+
+def test_equal_group_values_of_concatenated_datasets_are_one_group() -> None:
+    first, second = dataset(["a", "b"], [1, 2]), dataset(["c"], [3], "b.csv")
+    customers = replace(first, group_values=pa.chunked_array([["ann", "bob"]]))
+
+    assert first.concatenate(second).group_values is None
+    for both, expected in (
+        (customers.concatenate(second), ["ann", "bob", ""]),
+        (second.concatenate(customers), ["", "ann", "bob"]),
+        (customers.concatenate(customers), ["ann", "bob", "ann", "bob"]),
+    ):
+        assert both.group_values is not None
+        assert both.group_values.to_pylist() == expected
 
 
 def test_missing_labels_are_an_error_that_names_the_source() -> None:

@@ -4,11 +4,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lamatext.data.duplicates import TextGroups
 from lamatext.data.splits import folds, hold_out, hold_out_validation, stratified_split
 from lamatext.errors import DataError
 
 SHARES = (0.8, 0.1, 0.1)
 LABELS = np.repeat(["a", "b", "c"], [700, 290, 10])
+
+
+def apart(count: int) -> TextGroups:
+    """Texts of which none is in a group with another: empty ones are no duplicates."""
+    return TextGroups(pa.chunked_array([pa.array([""] * count, pa.large_string())]))
 
 
 def test_parts_are_disjoint_and_cover_all_rows() -> None:
@@ -133,7 +139,7 @@ def test_at_least_two_folds_and_one_row_are_needed() -> None:
 
 def test_a_held_out_fraction_is_the_second_part_of_a_stratified_split() -> None:
     rows, held_out = hold_out(LABELS, 0.25, seed=3)
-    split = hold_out_validation(LABELS, 0.25, seed=3)
+    split = hold_out_validation(LABELS, 0.25, 3, apart(len(LABELS)))
     expected = stratified_split(LABELS, (0.75, 0.25), seed=3)
 
     for part, same in zip(
@@ -149,7 +155,7 @@ def test_too_few_texts_to_hold_any_out_are_an_error_that_names_the_source() -> N
 
 def test_too_few_texts_for_a_validation_set_are_used_twice_with_a_warning() -> None:
     with pytest.warns(UserWarning, match="4 texts are too few to hold out a validation set"):
-        split = hold_out_validation(["x", "y"] * 2, 0.1, seed=0)
+        split = hold_out_validation(["x", "y"] * 2, 0.1, 0, apart(4))
 
     assert split.train.tolist() == split.validation.tolist() == [0, 1, 2, 3]
 

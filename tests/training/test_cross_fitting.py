@@ -33,12 +33,14 @@ def fruit(count: int, *, wrong: float = 0.0, seed: int = 0) -> tuple[list[str], 
     return texts, labels
 
 
-def fitted(texts: list[str], labels: list[str], **parameters: object) -> TextClassifier:
+def fitted(
+    texts: list[str], labels: list[str], groups: Any = None, **parameters: object
+) -> TextClassifier:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of labels seen once
         classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
         classifier.set_params(**parameters)
-        return classifier.fit(texts, labels)
+        return classifier.fit(texts, labels, groups=groups)
 
 
 def accuracy(classifier: TextClassifier) -> float:
@@ -139,6 +141,56 @@ def test_few_validation_texts_are_supplemented_by_cross_fitting(
 
     assert counts[0] == 108  # nothing is learned from the 12 validation labels
     assert classifier.facts_["label_noise"] == pytest.approx(0.2, abs=0.12)
+
+
+def confidence_and_accuracy(classifier: TextClassifier) -> tuple[float, float]:
+    """Return mean confidence and accuracy on new texts with ratings."""
+    texts, labels = ratings(1000, seed=1)
+    right = classifier.predict(texts) == labels
+    return float(classifier.predict_proba(texts).max(axis=1).mean()), float(right.mean())
+
+
+def test_copies_of_the_texts_change_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, labels = ratings(200)
+    confidence, right = confidence_and_accuracy(fitted(texts, labels))
+    with_copies = confidence_and_accuracy(fitted(texts * 3, labels * 3))
+
+    monkeypatch.setattr(cross_fitting, "_groups_of", lambda *_: None)
+    _, right_apart = confidence_and_accuracy(fitted(texts * 3, labels * 3))
+
+    assert with_copies == pytest.approx((confidence, right), abs=0.04)
+    assert right_apart < right - 0.05
+
+
+def test_customers_who_repeat_themselves_do_not_make_a_model_too_sure() -> None:
+    texts, labels = ratings(200)
+    other_words = np.random.default_rng(0).choice(OTHERS, (800, 40))
+    texts = [
+        f"{text} {' '.join(words)}" for text, words in zip(texts * 4, other_words, strict=True)
+    ]
+    customers = np.tile(np.arange(200), 4)
+
+    confidence, right = confidence_and_accuracy(fitted(texts, labels * 4, groups=customers))
+    confidence_apart, right_apart = confidence_and_accuracy(fitted(texts, labels * 4))
+
+    assert right > right_apart
+    assert confidence - right < (confidence_apart - right_apart) / 2
+
+
+@pytest.mark.parametrize("groups", ["of all texts", "of a class", "of each class"])
+def test_groups_in_which_nothing_can_be_held_out_are_ignored(groups: str) -> None:
+    texts, labels = fruit(60)
+    own = {
+        "of all texts": np.zeros(60),
+        "of a class": np.where(np.array(labels) == "apple", -1, np.arange(60)),
+        "of each class": labels,
+    }[groups]
+
+    classifier = fitted(texts, labels, groups=own)
+
+    assert accuracy(classifier) > 0.97
+    confidence = classifier.predict_proba(fruit(400, seed=1)[0])
+    assert all(confidence[:, number].max() > 0.8 for number in range(4))
 
 
 class Fits(Progress):

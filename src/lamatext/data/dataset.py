@@ -91,7 +91,10 @@ class Dataset:
         return replace(self, labels=pa.chunked_array([pa.array(renamed, labels.type)]))
 
     def concatenate(self, other: "Dataset") -> "Dataset":
-        """Concatenate this dataset and another one, both of which must have labels."""
+        """Concatenate this dataset and another one, both of which must have labels.
+
+        Texts of both that have the same group value are in one group.
+        """
         first, second = self.require_labels(), other.require_labels()
         if self.is_multi_label != other.is_multi_label:
             raise DataError(
@@ -101,7 +104,7 @@ class Dataset:
         return replace(
             self,
             texts=pa.chunked_array([*self.texts.chunks, *other.texts.chunks], self.texts.type),
-            group_values=None,
+            group_values=_join_group_values(self, other),
             times=None,
             time_values=None,
             lines=None,
@@ -141,6 +144,19 @@ def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array
     for chunk in column.chunks:
         for start in range(0, len(chunk), size):
             yield chunk.slice(start, size)
+
+
+def _join_group_values(first: Dataset, second: Dataset) -> pa.ChunkedArray | None:
+    """Join the group values of two datasets; without any, a text is in no group."""
+    if first.group_values is None and second.group_values is None:
+        return None
+    chunks = []
+    for data in (first, second):
+        if data.group_values is None:
+            chunks.append(pa.repeat(pa.scalar("", pa.large_string()), len(data)))
+        else:
+            chunks += data.group_values.cast(pa.large_string()).chunks
+    return pa.chunked_array(chunks, pa.large_string())
 
 
 def _take_rows(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:

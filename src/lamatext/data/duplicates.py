@@ -10,6 +10,7 @@ texts alone.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -79,6 +80,18 @@ def group_rows(
         alike = _are_alike(texts, left, right)
         group = _merge(group, left[alike], right[alike])
     return group
+
+
+class TextGroups:
+    """Groups of texts that a split keeps together: duplicates, and texts of one customer."""
+
+    def __init__(self, texts: pa.ChunkedArray, values: pa.ChunkedArray | None = None) -> None:
+        self._texts, self._values = texts, values
+
+    @cached_property
+    def of_rows(self) -> Rows:
+        """Return the first row of each text's group (n,), as ``group_rows`` does; found once."""
+        return group_rows(self._texts, self._values)
 
 
 def are_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> NDArray[np.bool_]:

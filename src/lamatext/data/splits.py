@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import ClassIndices, LabelColumn, holds_lists, list_items, list_rows
 from lamatext.errors import DataError, plural
 
@@ -22,6 +23,8 @@ class Split:
 
     train: Rows
     validation: Rows
+    # Of all texts; further splits keep each group together.
+    groups: TextGroups | None = field(default=None, kw_only=True)
 
 
 def stratified_split(
@@ -121,21 +124,21 @@ def hold_out(
 
 
 def hold_out_validation(
-    labels: LabelColumn, fraction: float, seed: int, groups: Rows | None = None
+    labels: LabelColumn, fraction: float, seed: int, groups: TextGroups
 ) -> Split:
     """Split a dataset at random into a training set and a stratified validation set.
 
     With too few texts, the training set is also used as the validation set, with a UserWarning.
     """
-    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
+    rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups.of_rows)
     if not len(held_out):
         warnings.warn(
             f"{plural(len(rows), 'text is', 'texts are')} too few to hold out a validation set: "
             "the training texts are used instead.",
             stacklevel=2,
         )
-        return Split(rows, rows)
-    return Split(rows, held_out)
+        return Split(rows, rows, groups=groups)
+    return Split(rows, held_out, groups=groups)
 
 
 def folds(

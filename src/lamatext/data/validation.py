@@ -16,7 +16,9 @@ from lamatext.label_thresholds import LabelForm
 # A pandas or polars Series is an Iterable: neither library is imported here.
 Texts: TypeAlias = "Iterable[str] | NDArray[Any] | pa.Array | pa.ChunkedArray"
 Labels: TypeAlias = "Iterable[Any] | NDArray[Any] | pa.Array | pa.ChunkedArray"
+Groups: TypeAlias = Labels
 
+_MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}  # values of pandas and polars, as strings
 _DTYPES = {"str": np.str_, "int": np.int64, "bool": np.bool_}
 
 
@@ -153,6 +155,21 @@ def _indicator_lists(labels: Any, text_count: int) -> LabelLists:
 
 
 _LIST_TYPES = (list, tuple, set, frozenset, np.ndarray)
+
+
+def group_column(groups: Groups, text_count: int) -> pa.ChunkedArray:
+    """Validate one group per text and return the groups as strings, a missing one as ""."""
+    if isinstance(groups, str) or not isinstance(groups, Iterable):
+        got = "one str" if isinstance(groups, str) else type(groups).__name__
+        raise DataError(f"expected a list of groups, one for each text, got {got}.")
+    values = _as_list(groups)
+    if len(values) != text_count:
+        raise DataError(
+            f"{plural(text_count, 'text')} but {plural(len(values), 'group')}. Give one group, "
+            "such as a customer, for each text."
+        )
+    names = ["" if str(value) in _MISSING else encodable(str(value)) for value in values]
+    return pa.chunked_array([pa.array(names, pa.large_string())])
 
 
 def _check_count(labels: int, texts: int) -> None:

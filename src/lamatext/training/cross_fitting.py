@@ -1,6 +1,7 @@
 """Cross-fitting of the n-gram model: out-of-sample logits to calibrate it and find wrong labels.
 
-Every text gets the logits of a model that was fitted to other texts. If the logits are evidence of
+Every text gets the logits of a model that was fitted to other texts, none of which is a duplicate
+of it or of the same group, such as a customer. If the logits are evidence of
 wrong labels (``training/calibration.py``), the n-gram model is fitted again, each text weighted by
 the probability that its label is right. Several strengths of the fit are tried, and the one with
 the smallest loss on held-out texts is kept. The probabilities come from the models that found the
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import ClassIndices
 from lamatext.data.splits import Split, folds
 from lamatext.data.token_ids import Indices
@@ -122,6 +124,7 @@ class NgramFitter:
     settings: NgramSettings
     class_weights: NDArray[np.float32] | None
     start: NgramModel | None
+    groups: TextGroups | None  # that are in one fold; None if each text is its own group
     progress: Progress
     noise: float = 0.0  # share of wrong labels
     trust: NDArray[np.float32] | None = None  # (n,) probability that each label is right
@@ -197,7 +200,9 @@ def ngram_fitter(
     else:
         counted = CountedTexts.from_tokens(tokens, ngrams)
     class_weights = None if by_class is None else by_class.cpu().numpy()
-    return NgramFitter(prepared, data, counted, sample, ngrams, class_weights, start, progress)
+    return NgramFitter(
+        prepared, data, counted, sample, ngrams, class_weights, start, split.groups, progress
+    )
 
 
 def fit_and_calibrate_ngrams(
@@ -538,23 +543,47 @@ def _cross_fitted(
     order = [np.zeros(0, np.int64)]
     logits = [np.zeros((0, classes), np.float32)]
     base = np.zeros(classes, np.float32)
+    models = sum(len(fitted) > 0 and len(held_out) > 0 for fitted, held_out in parts)
     for number, (fitted, held_out) in enumerate(parts):
-        if len(held_out):
+        if len(fitted) and len(held_out):
             if trust_by_fold is not None:
                 fitter = replace(fitter, trust=trust_by_fold[number])
             model = fitter.fit(rows[fitted])
             order.append(rows[held_out])
             logits.append(model.logits(words_of(fitter.prepared, rows[held_out])))
-            base += model.base / np.float32(len(parts))
+            base += model.base / np.float32(models)
     return HeldOutNgrams(np.concatenate(order), np.concatenate(logits), base)
 
 
 def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices, Indices]]:
-    """Divide texts into cross-fitting folds: pairs of indices to fit to and indices to predict."""
-    labels = fitter.data.labels[rows].tolist()
+    """Divide texts into cross-fitting folds: pairs of indices to fit to and indices to predict.
+
+    Each group of texts is in one fold, such as the copies of a text: they would show how well the
+    model remembers, not how well it predicts.
+    """
+    labels = fitter.data.labels[rows]
+    groups = None if fitter.groups is None else _groups_of(fitter.groups, labels, rows)
     with warnings.catch_warnings():  # about labels seen once, as the first split has warned of them
         warnings.simplefilter("ignore", UserWarning)
-        return list(folds(labels, count, fitter.prepared.recipe.seed))
+        return list(folds(labels.tolist(), count, fitter.prepared.recipe.seed, groups))
+
+
+def _groups_of(groups: TextGroups, labels: ClassIndices, rows: Indices) -> Indices:
+    """Return the group of each of some texts.
+
+    Texts that a teacher has labelled are not among the groups, so each is its own group. So is each
+    text of a class whose texts are all in one group: none of them could be held out, and the
+    calibration would take the class for one that never occurs. With fewer groups than folds, every
+    text is its own.
+    """
+    grouped = groups.of_rows
+    own = np.arange(max(len(grouped), rows.max(initial=-1) + 1))
+    shared = np.append(grouped, own[len(grouped) :])[rows]
+    if len(np.unique(shared)) < CROSS_FIT_FOLDS:
+        return own[rows]
+    with_labels = np.unique(np.stack([labels, shared]), axis=1)
+    has_one_group = np.bincount(with_labels[0], minlength=labels.max(initial=0) + 1) == 1
+    return np.where(has_one_group[labels], own[rows], shared)
 
 
 def words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:

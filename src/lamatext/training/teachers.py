@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lamatext.data.cache import Arrays, cached, fingerprint
 from lamatext.data.dataset import Dataset
-from lamatext.data.duplicates import group_rows
+from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import LabelEncoder, Targets
 from lamatext.data.probability_file import ProbabilityTable
 from lamatext.data.splits import hold_out_validation
@@ -130,7 +130,7 @@ def teacher_data(
     rows = np.arange(len(train))
     if validation is None:
         fraction = recipe.training.validation_fraction
-        groups = group_rows(train.texts)
+        groups = TextGroups(train.texts, train.group_values)
         split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
         train, validation, rows = train.take(split.train), train.take(split.validation), split.train
     return TeacherData(train, validation, unlabelled, classes, rows)

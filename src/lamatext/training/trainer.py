@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
-from lamatext.data.duplicates import group_rows
+from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import ClassIndices, Label, LabelEncoder, Targets
 from lamatext.data.splits import Split, hold_out_validation
 from lamatext.data.text_encoder import Encoder, TextEncoder
@@ -139,7 +139,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
         labels = np.concatenate([labels, teacher_labels.predictions(multi_label=labels.ndim == 2)])
         unlabelled = teacher_labels.unlabelled_rows(len(labels))
         if len(split.train) < MANY_LABELS:  # with more, n-grams are better without them
-            split = Split(np.append(split.train, unlabelled), split.validation)
+            split = replace(split, train=np.append(split.train, unlabelled))
             unlabelled = None
     if weights is not None:
         weights = np.append(weights, np.ones(len(labels) - len(train), np.float32))
@@ -482,15 +482,16 @@ def _join(
     labels = encoder.encode_targets(train.require_labels(), source=train.source)
     if validation is None:
         fraction = recipe.training.validation_fraction
-        groups = group_rows(train.texts)
+        groups = TextGroups(train.texts, train.group_values)
         split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
         return train.texts, labels, split
-    texts = train.concatenate(validation).texts
+    both = train.concatenate(validation)
     more = encoder.encode_targets(validation.require_labels(), source=validation.source)
     _warn_about_single_class(more, encoder, validation.source)
     rows, middle = np.arange(len(labels) + len(more)), len(labels)
-    split = Split(rows[:middle], rows[middle:])
-    return texts, np.concatenate([labels, more]), split
+    groups = TextGroups(both.texts, both.group_values)
+    split = Split(rows[:middle], rows[middle:], groups=groups)
+    return both.texts, np.concatenate([labels, more]), split
 
 
 def _warn_about_single_class(labels: Targets, encoder: LabelEncoder, source: str) -> None:

@@ -38,6 +38,7 @@ _SOUTHEAST_ASIAN = (
 UNSPACED = _IDEOGRAPHS + _SOUTHEAST_ASIAN  # characters of scripts that are written without spaces
 _STACKERS = "\u1039\u17d2"  # signs of Burmese and Khmer that write the next letter below the last
 _VOWEL_AM = "\u0e33\u0eb3"  # vowel of Thai and Lao: a letter that belongs to the one before
+_YAMAKKAN = "\u0ece"  # mark of Lao that Unicode 14, and so Python 3.11, does not know
 _VARIATION_SELECTORS = "\U000e0100-\U000e01ef"  # marks that choose a variant of an ideograph
 _JOINERS = "\u200c\u200d"  # zero width non-joiner and joiner
 
@@ -188,7 +189,7 @@ def _full_pattern(version: int) -> re.Pattern[str]:
         sign = rf"[^\w\s](?:[{marks}{_MODIFIERS}]|\u200d[^\w\s])*"
         inner = rf"['’{_JOINERS}]"
     else:
-        basic = _combining_marks(range(0x300, 0x10000)) + _JOINERS
+        basic = _combining_marks(range(0x300, 0x10000)) + _YAMAKKAN + _JOINERS
         others = _combining_marks(range(0x10000, 0x1F000)) + _VARIATION_SELECTORS
         other = rf"(?=[\U00010000-\U000e01ef])[{others}]"  # rare, so one comparison comes first
         unspaced = _IDEOGRAPHS + _SOUTHEAST_ASIAN

@@ -7,6 +7,7 @@ const SOUTHEAST_ASIAN = // Thai, Lao, Khmer and Burmese, without digits
 const STACKERS = "\\u1039\\u17d2"; // write the next letter below the last
 const VOWEL_AM = "\\u0e33\\u0eb3"; // a letter that belongs to the one before
 const JOINERS = "\\u200c\\u200d";
+const YAMAKKAN = "\\u0ece"; // mark of Lao that Unicode 14 does not know
 const MODIFIERS = "\\u{1f3fb}-\\u{1f3ff}\\u{e0020}-\\u{e007f}"; // skin tones; tags in the flags of regions
 const FLAGS = "\\u{1f1e6}-\\u{1f1ff}"; // two of these letters make the flag of a country
 const WHITESPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // Python's
@@ -26,12 +27,13 @@ function wordsOfVersion1() {
 }
 
 function wordsOfVersion2() {
+  const marks = `\\p{M}${YAMAKKAN}${JOINERS}`;
   const unspaced = IDEOGRAPHS + SOUTHEAST_ASIAN;
-  const letter = `(?:(?![${unspaced}])[\\p{L}\\p{N}_][\\p{M}${JOINERS}]*)`;
-  const cluster = `[${unspaced}](?:[${STACKERS}][${SOUTHEAST_ASIAN}]|[\\p{M}${JOINERS}${VOWEL_AM}])*`;
+  const letter = `(?:(?![${unspaced}])[\\p{L}\\p{N}_][${marks}]*)`;
+  const cluster = `[${unspaced}](?:[${STACKERS}][${SOUTHEAST_ASIAN}]|[${marks}${VOWEL_AM}])*`;
   return new RegExp(
     `${letter}+(?:['’]${letter}+)*|${cluster}|[${FLAGS}]{2}|` +
-      `${SIGN}(?:\\u200d${SIGN}|[\\p{M}${JOINERS}${MODIFIERS}])*`,
+      `${SIGN}(?:\\u200d${SIGN}|[${marks}${MODIFIERS}])*`,
     "gu",
   );
 }

@@ -114,6 +114,16 @@ def test_labels_that_only_held_out_texts_have_are_left_out(tmp_path: Path) -> No
     assert held_out <= {*found.texts.classes}
 
 
+def test_a_label_of_its_own_for_each_text_is_an_error(tmp_path: Path) -> None:
+    texts, _ = reviews(300)
+    rows = [f"{text},id {row}" for row, text in enumerate(texts)]
+    source = tmp_path / "texts.csv"
+    source.write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+
+    with pytest.raises(DataError, match=r"each of the \d+ training texts has a label of its own"):
+        parts(source)
+
+
 def test_files_of_a_killed_process_are_deleted(shards: Path, cache: Path) -> None:
     left = cache / f"stream-{host_code()}-999999999-x"
     of_another_machine = cache / "stream-00000000-999999999-x"

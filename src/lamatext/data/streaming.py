@@ -75,7 +75,10 @@ class _Part:
 
     def dataset(self, source: str, name: str) -> Dataset:
         if not self._batches:
-            raise DataError(f"{source}: no {name} text was held out. Give more texts.")
+            raise DataError(
+                f"{source}: no {name} text was held out. Give more texts, without so many "
+                "near-duplicates."
+            )
         first = self._batches[0]
         texts = [chunk for batch in self._batches for chunk in batch.texts.chunks]
         labels = [chunk for batch in self._batches for chunk in batch.require_labels().chunks]
@@ -120,6 +123,7 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
     folder = _new_folder()
     try:
         tokens = TokenIds.write(folder / "tokens", pass_.run(batches, progress))
+        pass_.check_labels(source)
         validation = validation or pass_.validation.dataset(source, "validation")
         validation = pass_.known_labels().drop_unknown(validation)  # rare labels
         tokens = tokens.extended(pass_.tokenize(validation))
@@ -176,6 +180,15 @@ class _Pass:
             self._codes.append(code)
         check_label_count(len(self._labels), len(self._codes), training.source)
         return is_new
+
+    def check_labels(self, source: str) -> None:
+        """Check that the labels of the streamed training texts can be learned."""
+        if len(self._labels) == len(self._codes) > 0:
+            raise DataError(
+                f"{source}: each of the {len(self._codes):,} training texts has a label of its "
+                "own. If they are not labels, choose another column with --label-column; "
+                "otherwise join rare labels into one, such as 'other'."
+            )
 
     def tokenize(self, dataset: Dataset) -> TokenIds:
         """Tokenize streamed texts and return their word ids."""

@@ -73,6 +73,7 @@ from lamatext.training.loop import LoopSettings, fit, predict_logits, score_name
 from lamatext.training.preparation import PreparedRun, prepare_run
 from lamatext.training.warm_start import calibration_factor
 
+MAX_TOTAL_WEIGHT = 1e30  # of all texts, so that sums stay finite in float32
 NOTED_TEXTS = 20  # validation texts; the score of fewer says too little to report it
 
 
@@ -529,6 +530,11 @@ def _check_weights(sample_weight: ArrayLike | None, texts: int) -> NDArray[np.fl
         row = unusable[0]
         raise DataError(
             f"sample_weight[{row}] is {weights[row]:g}, expected a finite number of at least 0."
+        )
+    if weights.sum(dtype=np.float64) > MAX_TOTAL_WEIGHT:
+        raise DataError(
+            f"the sample weights add up to {weights.sum(dtype=np.float64):.3g}, expected at most "
+            f"{MAX_TOTAL_WEIGHT:.0g}. Divide all of them by the same number."
         )
     return weights
 

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from lamatext import ConfigError, DataError, LamatextError, Predictor, TextClassifier
 from lamatext.data.duplicates import TextGroups
 from lamatext.data.splits import Split, hold_out_validation
+from lamatext.data.validation import group_column
 from lamatext.recipes import resolve_recipe
 from lamatext.settings import MODEL_NAMES
 from tests.corpora import TINY, reviews
@@ -445,11 +446,26 @@ def test_wrong_data_gets_an_error_that_says_what_to_do(case: str) -> None:
         (["ann"] * 59, "60 texts but 59 groups. Give one group, such as a customer, for each text"),
         ("ann", "expected a list of groups, one for each text, got one str"),
         (7, "expected a list of groups, one for each text, got int"),
+        ({*range(60)}, "got set"),
+        (dict.fromkeys(range(60)), "got dict"),
+        (np.zeros((60, 2)), r"got an array of shape \(60, 2\)"),
+        (np.array(7), r"got an array of shape \(\)"),
     ],
 )
 def test_wrong_groups_get_an_error_that_says_what_to_do(groups: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         tiny().fit(TEXTS, LABELS, groups=groups)
+
+
+def test_missing_groups_are_no_group_and_names_may_look_like_them() -> None:
+    values = pd.Series([None, float("nan"), pd.NaT, pd.NA, "None", "nan", 1], dtype=object)
+
+    assert group_column(values, 7).to_pylist() == ["", "", "", "", "None", "nan", "1"]
+
+
+def test_validation_data_has_two_or_three_parts() -> None:
+    with pytest.raises(DataError, match=r"validation_data has 4 parts, expected \(texts, labels\)"):
+        tiny().fit(TEXTS, LABELS, validation_data=(TEXTS, LABELS, None, None))  # type: ignore[arg-type]
 
 
 def test_texts_of_a_group_are_held_out_together(monkeypatch: pytest.MonkeyPatch) -> None:

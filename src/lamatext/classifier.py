@@ -732,6 +732,11 @@ def _validation_dataset(
     training: NDArray[Any] | LabelLists,
 ) -> Dataset:
     """Convert the classifier's validation data to a dataset and check the form of its labels."""
+    if len(data) not in (2, 3):
+        raise DataError(
+            f"validation_data has {plural(len(data), 'part')}, expected (texts, labels) or "
+            "(texts, labels, groups)."
+        )
     texts, labels, *more = data
     column = text_column(texts)
     parsed = _parse_labels(labels, len(column))

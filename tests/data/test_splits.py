@@ -265,3 +265,20 @@ def test_a_group_is_as_old_as_its_oldest_row() -> None:
     rows, _ = hold_out(LABELS, 0.1, 0, times=times, groups=groups)
 
     assert 999 in rows
+
+
+@pytest.mark.parametrize("repeated_by", ["customers", "texts"])
+def test_too_few_groups_to_hold_one_out_are_divided_with_a_warning(repeated_by: str) -> None:
+    three = [("one", "two", "three")[row % 3] for row in range(60)]
+    if repeated_by == "customers":
+        distinct = [f"{chr(97 + row // 26)}{chr(97 + row % 26)}" for row in range(60)]
+        groups = TextGroups(pa.chunked_array([distinct]), pa.chunked_array([three]))
+    else:
+        groups = TextGroups(pa.chunked_array([three]))
+
+    with pytest.warns(UserWarning, match="3 groups are too few to hold one out"):
+        split = hold_out_validation(["x", "y"] * 30, 0.1, 0, groups)
+
+    assert len(split.validation) == 6
+    assert not {*split.train} & {*split.validation}
+    assert len(split.train) == 54

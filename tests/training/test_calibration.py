@@ -22,10 +22,12 @@ from lamatext.training.calibration import (
     estimate_noise,
     evenly_spread_texts,
     fit_temperature,
+    held_out_loss,
     is_evidence_of_noise,
     label_trust,
     mix_classes,
     scale_logits,
+    tells_classes_apart,
 )
 from lamatext.training.loop import predict_logits
 
@@ -300,6 +302,38 @@ def test_weights_count_like_repetitions() -> None:
     assert weighted.ngrams == pytest.approx(repeated.ngrams, rel=0.02)
     np.testing.assert_allclose(weighted.bias, repeated.bias, atol=0.02)
     assert weighted.bias[0] > calibrate_ngrams(first, labels).bias[0] + 0.5
+
+
+def test_weights_count_like_repetitions_for_mixed_classes_wrong_labels_and_the_loss() -> None:
+    first, _, labels = drawn(400, ngrams=2.0, network=0.0)
+    labels = flipped(labels, 0.2)
+    weights = np.where(labels == 0, 3.0, 1.0)
+    rows = np.repeat(np.arange(400), weights.astype(int))
+    scale = len(rows) / len(labels)
+
+    mixture, weighted = mix_classes(first, labels, weights)
+    expected, repeated = mix_classes(first[rows], labels[rows])
+    noisy, expected_noisy = (
+        estimate_noise(first, labels, weights),
+        estimate_noise(first[rows], labels[rows]),
+    )
+
+    np.testing.assert_allclose(mixture.matrix, expected.matrix, atol=0.1)
+    np.testing.assert_allclose(weighted.bias, repeated.bias, atol=0.1)
+    assert noisy.noise == pytest.approx(expected_noisy.noise, abs=0.02)
+    loss = held_out_loss(weighted, first, labels, weights)
+    assert scale * loss == pytest.approx(held_out_loss(weighted, first[rows], labels[rows]))
+
+
+def test_a_model_tells_classes_apart_if_it_is_better_than_their_frequencies() -> None:
+    first, _, labels = drawn(400, ngrams=2.0, network=0.0)
+    weights = np.where(labels == 0, 3.0, 1.0)
+
+    for given in (None, weights):
+        fit = calibrate_ngrams(first, labels, given)
+        assert tells_classes_apart(fit, first, labels, given)
+        wrong = calibrate_ngrams(-first, labels, given)
+        assert not tells_classes_apart(wrong, -first, labels, given)
 
 
 def flipped(labels: Labels, share: float, classes: int = 3) -> Labels:

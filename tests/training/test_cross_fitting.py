@@ -177,6 +177,62 @@ def test_customers_who_repeat_themselves_do_not_make_a_model_too_sure() -> None:
     assert confidence - right < (confidence_apart - right_apart) / 2
 
 
+ANSWERS = {"y": ("yes", "yes!", "yep", "yeah"), "n": ("no", "nope", "nah"), "m": ("maybe", "dunno")}
+ORDERS = {
+    "late": ("order {} late", "shipment {} delayed"),
+    "lost": ("parcel {} lost", "packet {} missing"),
+    "ok": ("order {} fine", "thanks {} all good"),
+}
+
+
+@pytest.mark.parametrize("templates", [ANSWERS, ORDERS], ids=["answers", "orders"])
+def test_a_few_texts_that_occur_many_times_are_learned(templates: dict[str, Any]) -> None:
+    texts = [
+        text.format(number) for each in templates.values() for text in each for number in range(40)
+    ]
+    labels = [label for label, each in templates.items() for _ in range(40 * len(each))]
+
+    classifier = fitted(texts, labels)
+
+    assert (classifier.predict(texts) == labels).all()
+    assert "label_noise" not in classifier.facts_
+
+
+def test_copies_make_a_rare_class_as_likely_as_the_others() -> None:
+    texts, labels = ratings(400)
+    rare = [row for row in range(400) if labels[row] == "5"][:8]
+    others = [row for row in range(400) if labels[row] != "5"]
+    new, _ = ratings(500, seed=1)
+
+    once, often = (
+        fitted([texts[row] for row in kept], [labels[row] for row in kept]).predict_proba(new)
+        for kept in (others + rare, others + rare * 10)
+    )
+
+    assert once[:, 4].mean() < 0.1
+    assert often[:, 4].mean() == pytest.approx(0.2, abs=0.05)
+
+
+def test_a_few_groups_of_each_class_are_no_evidence_of_wrong_labels() -> None:
+    texts, labels = ratings(400)
+    groups = [f"{label} {number % 2}" for number, label in enumerate(labels)]
+
+    alone, grouped = fitted(texts, labels), fitted(texts, labels, groups=groups)
+
+    noise = [float(each.facts_.get("label_noise", 0)) for each in (alone, grouped)]
+    assert noise[1] <= noise[0] + 0.03
+
+
+@pytest.mark.parametrize("count", [60, 600])
+def test_one_group_of_all_texts_is_no_group(count: int) -> None:
+    texts, labels = fruit(count)
+
+    alone, grouped = fitted(texts, labels), fitted(texts, labels, groups=["same"] * count)
+
+    new, _ = fruit(40, seed=1)
+    np.testing.assert_array_equal(alone.predict_proba(new), grouped.predict_proba(new))
+
+
 @pytest.mark.parametrize("groups", ["of all texts", "of a class", "of each class"])
 def test_groups_in_which_nothing_can_be_held_out_are_ignored(groups: str) -> None:
     texts, labels = fruit(60)

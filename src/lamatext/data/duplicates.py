@@ -91,7 +91,12 @@ class TextGroups:
     @cached_property
     def of_rows(self) -> Rows:
         """Return the first row of each text's group (n,), as ``group_rows`` does; found once."""
-        return group_rows(self._texts, self._values)
+        return self.duplicates if self._values is None else group_rows(self._texts, self._values)
+
+    @cached_property
+    def duplicates(self) -> Rows:
+        """Return the first of each text's duplicates (n,), whatever its customer; found once."""
+        return group_rows(self._texts)
 
 
 def are_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> NDArray[np.bool_]:

@@ -159,17 +159,32 @@ _LIST_TYPES = (list, tuple, set, frozenset, np.ndarray)
 
 def group_column(groups: Groups, text_count: int) -> pa.ChunkedArray:
     """Validate one group per text and return the groups as strings, a missing one as ""."""
-    if isinstance(groups, str) or not isinstance(groups, Iterable):
-        got = "one str" if isinstance(groups, str) else type(groups).__name__
-        raise DataError(f"expected a list of groups, one for each text, got {got}.")
+    _check_group_list(groups)
     values = _as_list(groups)
     if len(values) != text_count:
         raise DataError(
             f"{plural(text_count, 'text')} but {plural(len(values), 'group')}. Give one group, "
             "such as a customer, for each text."
         )
-    names = ["" if str(value) in _MISSING else encodable(str(value)) for value in values]
+    is_missing = [not isinstance(value, str) and str(value) in _MISSING for value in values]
+    names = [
+        "" if missing else encodable(str(value))
+        for value, missing in zip(values, is_missing, strict=True)
+    ]
     return pa.chunked_array([pa.array(names, pa.large_string())])
+
+
+def _check_group_list(groups: Groups) -> None:
+    shape = getattr(groups, "shape", None)
+    if isinstance(groups, str):
+        got = "one str"
+    elif isinstance(groups, set | frozenset | dict) or not isinstance(groups, Iterable):
+        got = type(groups).__name__
+    elif shape is not None and (not shape or shape[1:] not in ((), (1,))):
+        got = f"an array of shape {shape}"
+    else:
+        return
+    raise DataError(f"expected a list of groups, one for each text, got {got}.")
 
 
 def _check_count(labels: int, texts: int) -> None:

@@ -163,7 +163,9 @@ def correct_confidence(
     return ngrams._replace(ngrams=ngrams.ngrams * factor, bias=ngrams.bias * factor)
 
 
-def mix_classes(ngram_logits: Logits, labels: Labels) -> tuple[ClassMixture, Combination]:
+def mix_classes(
+    ngram_logits: Logits, labels: Labels, weights: Floats | None = None
+) -> tuple[ClassMixture, Combination]:
     """Fit the calibration of an n-gram model with an additional class-mixing matrix.
 
     The entries of D are 0 for classes that have fewer texts than there are classes.
@@ -171,12 +173,13 @@ def mix_classes(ngram_logits: Logits, labels: Labels) -> tuple[ClassMixture, Com
     Args:
         ngram_logits: out-of-sample logits.
         labels: class index of each text.
+        weights: weight of each text in the likelihood; None weights all equally.
 
     Returns:
         The mixture of the classes, and the calibration of the mixed logits.
     """
     first, classes = ngram_logits.astype(np.float64), ngram_logits.shape[1]
-    mean, weights = first.mean(axis=0), np.ones(len(labels))
+    mean, weights = first.mean(axis=0), _normalized(weights, len(labels))
     is_mixed = np.bincount(labels, minlength=classes) >= classes
     centred = np.where(is_mixed, first - mean, 0)
     entries = classes + classes**2
@@ -199,13 +202,16 @@ def mix_classes(ngram_logits: Logits, labels: Labels) -> tuple[ClassMixture, Com
     return mixture, Combination(a, 0.0, values[1 : 1 + classes])
 
 
-def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:
+def estimate_noise(
+    ngram_logits: Logits, labels: Labels, weights: Floats | None = None
+) -> Combination:
     """Calibrate n-gram logits and estimate the share of wrong labels in one fit.
 
     ``ngram_logits`` are out-of-sample logits, ``labels`` the class index of each text.
     """
     first, classes = ngram_logits.astype(np.float64), ngram_logits.shape[1]
-    weights, start = np.ones(len(labels)), np.append(np.zeros(1 + classes), MIN_NOISE)
+    weights = _normalized(weights, len(labels))
+    start = np.append(np.zeros(1 + classes), MIN_NOISE)
     precision = np.array([NGRAM_FACTOR_SPREAD**-2] + [BIAS_SPREAD**-2] * classes + [0.0])
 
     def objective(values: Floats) -> tuple[float, Floats]:
@@ -213,7 +219,8 @@ def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:
         logits = a * first + values[1:-1]
         loss, errors = _losses(logits, labels, weights, noise)
         right = _own_probabilities(logits, labels)
-        slope = ((right - (1 - right) / (classes - 1)) / _with_noise(right, noise, classes)).sum()
+        slopes = (right - (1 - right) / (classes - 1)) / _with_noise(right, noise, classes)
+        slope = (weights * slopes).sum()
         gradient = np.concatenate([[(errors * first).sum() * a], errors.sum(axis=0), [slope]])
         return loss + (precision * values**2).sum() / 2, gradient + precision * values
 
@@ -224,7 +231,11 @@ def estimate_noise(ngram_logits: Logits, labels: Labels) -> Combination:
 
 
 def is_evidence_of_noise(
-    noisy: Combination, plain: Combination, ngram_logits: Logits, labels: Labels
+    noisy: Combination,
+    plain: Combination,
+    ngram_logits: Logits,
+    labels: Labels,
+    weights: Floats | None = None,
 ) -> bool:
     """Return whether a calibration that assumes wrong labels fits the data clearly better.
 
@@ -232,14 +243,29 @@ def is_evidence_of_noise(
     """
     if not MIN_NOISE <= noisy.noise < MAX_NOISE:
         return False
-    gain = held_out_loss(plain, ngram_logits, labels) - held_out_loss(noisy, ngram_logits, labels)
-    return gain >= NOISE_EVIDENCE
+    before, after = (
+        held_out_loss(ngrams, ngram_logits, labels, weights) for ngrams in (plain, noisy)
+    )
+    return before - after >= NOISE_EVIDENCE
 
 
-def held_out_loss(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> float:
+def held_out_loss(
+    ngrams: Combination, ngram_logits: Logits, labels: Labels, weights: Floats | None = None
+) -> float:
     """Compute the negative log-likelihood of labels under the calibrated n-gram model."""
     logits = ngrams.ngram_logits(ngram_logits)
-    return _losses(logits, labels, np.ones(len(labels)), ngrams.noise)[0]
+    return _losses(logits, labels, _normalized(weights, len(labels)), ngrams.noise)[0]
+
+
+def tells_classes_apart(
+    ngrams: Combination, ngram_logits: Logits, labels: Labels, weights: Floats | None = None
+) -> bool:
+    """Return whether a calibrated n-gram model predicts labels better than their frequencies do."""
+    weights = _normalized(weights, len(labels))
+    totals = np.bincount(labels, weights)
+    shares = totals[totals > 0] / totals.sum()
+    loss_of_frequencies = -float(totals.sum() * (shares * np.log(shares)).sum())
+    return held_out_loss(ngrams, ngram_logits, labels, weights) < loss_of_frequencies
 
 
 def label_trust(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> Floats:

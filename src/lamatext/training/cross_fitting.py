@@ -53,6 +53,7 @@ from lamatext.training.calibration import (
     is_evidence_of_noise,
     label_trust,
     mix_classes,
+    tells_classes_apart,
 )
 from lamatext.training.loop import LoopSettings
 from lamatext.training.preparation import PreparedRun, sample_rows
@@ -399,30 +400,35 @@ def _calibrated_on(
     fitter: NgramFitter, held_out: HeldOutNgrams, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
     """Calibrate cross-fitted n-gram logits on the labels of the held-out texts."""
-    logits, labels, rows = _evidence(fitter, held_out, seen)
-    combination = calibrate_ngrams(logits, labels, weights[rows], noise=fitter.noise)
+    logits, labels, rows, copies = _evidence(fitter, held_out, seen)
+    combination = calibrate_ngrams(logits, labels, weights[rows] * copies, noise=fitter.noise)
     return CrossFit(fitter, held_out, combination)
 
 
 def _corrected(fit: CrossFit, weights: NDArray[np.float64], seen: Indices) -> Combination:
     """Correct the confidence of a cross-fitted calibration, based on held-out predictions."""
-    logits, labels, rows = _evidence(fit.fitter, fit.held_out, seen)
-    return correct_confidence(fit.combination, logits, labels, weights[rows])
+    logits, labels, rows, copies = _evidence(fit.fitter, fit.held_out, seen)
+    return correct_confidence(fit.combination, logits, labels, weights[rows] * copies)
 
 
 def _loss(fit: CrossFit, seen: Indices) -> float:
     """Compute the negative log-likelihood of the calibrated cross-fitted logits."""
-    logits, labels, _ = _evidence(fit.fitter, fit.held_out, seen)
-    return held_out_loss(fit.combination, logits, labels)
+    logits, labels, _, copies = _evidence(fit.fitter, fit.held_out, seen)
+    return held_out_loss(fit.combination, logits, labels, copies)
 
 
 def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
-    """Fit a class-mixing matrix on cross-fitted logits if any class has enough texts."""
-    fitter, held_out, _ = plain
-    logits, labels, _ = _evidence(fitter, held_out, seen)
+    """Fit a class-mixing matrix on cross-fitted logits if any class has enough texts.
+
+    N-grams that tell nothing about held-out texts would get a matrix that permutes the classes.
+    """
+    fitter, held_out, combination = plain
+    logits, labels, _, copies = _evidence(fitter, held_out, seen)
     if np.bincount(labels).max(initial=0) < len(seen):
         return plain
-    mixture, combination = mix_classes(logits, labels)
+    if not tells_classes_apart(combination, logits, labels, copies):
+        return plain
+    mixture, combination = mix_classes(logits, labels, copies)
     mixture = mixture.for_all_classes(seen, fitter.prepared.classes)
     mixed = held_out._replace(
         logits=mixture.apply(held_out.logits), base=mixture.apply(held_out.base)
@@ -465,16 +471,17 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
     if len(common) < 2:
         return None
     are_few = is_split and len(split.validation) < NOISE_TEXTS
-    logits, labels, _ = _evidence(fitter, held_out, common)
-    is_suspected = estimate_noise(logits, labels).noise >= MIN_NOISE
+    logits, labels, _, copies = _evidence(fitter, held_out, common)
+    is_suspected = estimate_noise(logits, labels, copies).noise >= MIN_NOISE
     if not are_few and not is_suspected:
         return None
     further = _fits_with_noise(len(split.validation)) if is_suspected else 0
     fitter.expect(CROSS_FIT_FOLDS + further + 1)
     held_out = _cross_fitted(fitter.weaker(SVM_STRENGTHS[-1]), rows, CROSS_FIT_FOLDS)
-    logits, labels, _ = _evidence(fitter, held_out, common)
-    noisy, plain = estimate_noise(logits, labels), calibrate_ngrams(logits, labels)
-    if not is_evidence_of_noise(noisy, plain, logits, labels):
+    logits, labels, _, copies = _evidence(fitter, held_out, common)
+    noisy = estimate_noise(logits, labels, copies)
+    plain = calibrate_ngrams(logits, labels, copies)
+    if not is_evidence_of_noise(noisy, plain, logits, labels, copies):
         return None
     return LabelNoise(noisy.noise, _trust(fitter, held_out, noisy.noise), rows)
 
@@ -502,14 +509,26 @@ class _Evidence(NamedTuple):
     logits: Logits  # of these classes
     labels: Indices  # indices into these classes
     rows: Indices
+    copies: NDArray[np.float64]  # how many texts of its class each of them stands for
 
 
 def _evidence(fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices) -> _Evidence:
-    """Select the cross-fitted texts of the given classes, for calibration."""
+    """Select the cross-fitted texts of the given classes, for calibration.
+
+    Of duplicates with the same label one is selected, because they are evidence only once. The
+    selected texts weigh as much together as all texts of their class.
+    """
     labels = fitter.data.labels[held_out.rows]
     kept = np.isin(labels, classes)
-    columns = np.searchsorted(classes, labels[kept])
-    return _Evidence(held_out.logits[kept][:, classes], columns, held_out.rows[kept])
+    kept_labels = np.searchsorted(classes, labels[kept])
+    logits, rows = held_out.logits[kept][:, classes], held_out.rows[kept]
+    if fitter.groups is None:
+        return _Evidence(logits, kept_labels, rows, np.ones(len(rows)))
+    duplicates = _extended(fitter.groups.duplicates, rows)
+    selected = np.sort(np.unique(np.stack([kept_labels, duplicates]), axis=1, return_index=True)[1])
+    chosen = kept_labels[selected]
+    totals, counts = (np.bincount(part, minlength=len(classes)) for part in (kept_labels, chosen))
+    return _Evidence(logits[selected], chosen, rows[selected], (totals / counts.clip(1))[chosen])
 
 
 def _held_out_ngrams(
@@ -571,19 +590,30 @@ def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices
 def _groups_of(groups: TextGroups, labels: ClassIndices, rows: Indices) -> Indices:
     """Return the group of each of some texts.
 
-    Texts that a teacher has labelled are not among the groups, so each is its own group. So is each
-    text of a class whose texts are all in one group: none of them could be held out, and the
-    calibration would take the class for one that never occurs. With fewer groups than folds, every
-    text is its own.
+    A class of fewer groups than folds would nearly vanish with one of them, so only its duplicates
+    stay together; if they all are duplicates, not even they: the calibration would take a class
+    that is never held out for one that never occurs.
     """
-    grouped = groups.of_rows
-    own = np.arange(max(len(grouped), rows.max(initial=-1) + 1))
-    shared = np.append(grouped, own[len(grouped) :])[rows]
-    if len(np.unique(shared)) < CROSS_FIT_FOLDS:
-        return own[rows]
-    with_labels = np.unique(np.stack([labels, shared]), axis=1)
-    has_one_group = np.bincount(with_labels[0], minlength=labels.max(initial=0) + 1) == 1
-    return np.where(has_one_group[labels], own[rows], shared)
+    together = _extended(groups.of_rows, rows)
+    duplicates = _extended(groups.duplicates, rows)
+    group = np.where(_group_counts(labels, together) < CROSS_FIT_FOLDS, duplicates, together)
+    return np.where(_group_counts(labels, duplicates) < 2, rows, group)
+
+
+def _extended(groups: Indices, rows: Indices) -> Indices:
+    """Return the groups of some texts; those that a teacher has labelled are groups of their own.
+
+    They follow the texts that have groups.
+    """
+    return np.append(groups, np.arange(len(groups), rows.max(initial=-1) + 1))[rows]
+
+
+def _group_counts(labels: ClassIndices, groups: Indices) -> Indices:
+    """Count the groups of each text's class (n,). A group is of its most frequent class."""
+    pairs, counts = np.unique(np.stack([groups, labels]), axis=1, return_counts=True)
+    order = np.lexsort((counts, pairs[0]))
+    is_last = np.diff(pairs[0, order], append=len(groups) + pairs.max(initial=0)) > 0
+    return np.bincount(pairs[1, order][is_last], minlength=labels.max(initial=0) + 1)[labels]
 
 
 def words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:

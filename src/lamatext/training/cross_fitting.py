@@ -1,12 +1,14 @@
 """Cross-fitting of the n-gram model: out-of-sample logits to calibrate it and find wrong labels.
 
 Every text gets the logits of a model that was fitted to other texts, none of which is a duplicate
-of it or of the same group, such as a customer. If the logits are evidence of
-wrong labels (``training/calibration.py``), the n-gram model is fitted again, each text weighted by
-the probability that its label is right. Several strengths of the fit are tried, and the one with
-the smallest loss on held-out texts is kept. The probabilities come from the models that found the
-evidence and are the same for all strengths. With more than ``MAX_CLASSES`` classes all labels
-are trusted: a class has too few texts to tell wrong labels from hard texts.
+of it or of the same group, such as a customer.
+
+If the logits are evidence of wrong labels (``training/calibration.py``), the n-gram model is fitted
+again, each text weighted by the probability that its label is right. Several strengths of the fit
+are tried, and the one with the smallest loss on held-out texts is kept. The probabilities come from
+the models that found the evidence and are the same for all strengths. With more than
+``MAX_CLASSES`` classes all labels are trusted: a class has too few texts to tell wrong labels from
+hard texts.
 
 If all texts are cross-fitted, the logits of three or more classes, with at least that many texts
 each, are mixed by a matrix (``training/calibration.py``), which becomes part of the weights.
@@ -88,6 +90,7 @@ class HeldOutNgrams(NamedTuple):
     rows: Indices
     logits: Logits
     base: NDArray[np.float32]  # (C,) of a text without known n-grams
+    duplicates: Indices | None = None  # group of each cross-fitted text; None counts each text
 
 
 class LabelNoise(NamedTuple):
@@ -515,16 +518,17 @@ class _Evidence(NamedTuple):
 def _evidence(fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices) -> _Evidence:
     """Select the cross-fitted texts of the given classes, for calibration.
 
-    Of duplicates with the same label one is selected, because they are evidence only once. The
-    selected texts weigh as much together as all texts of their class.
+    Of cross-fitted duplicates with the same label one is selected, because they are evidence only
+    once: none of their models has seen the others. The selected texts weigh as much together as all
+    texts of their class. A validation set counts as it is.
     """
     labels = fitter.data.labels[held_out.rows]
     kept = np.isin(labels, classes)
     kept_labels = np.searchsorted(classes, labels[kept])
     logits, rows = held_out.logits[kept][:, classes], held_out.rows[kept]
-    if fitter.groups is None:
+    if held_out.duplicates is None:
         return _Evidence(logits, kept_labels, rows, np.ones(len(rows)))
-    duplicates = _extended(fitter.groups.duplicates, rows)
+    duplicates = held_out.duplicates[kept]
     selected = np.sort(np.unique(np.stack([kept_labels, duplicates]), axis=1, return_index=True)[1])
     chosen = kept_labels[selected]
     totals, counts = (np.bincount(part, minlength=len(classes)) for part in (kept_labels, chosen))
@@ -571,7 +575,9 @@ def _cross_fitted(
             order.append(rows[held_out])
             logits.append(model.logits(words_of(fitter.prepared, rows[held_out])))
             base += model.base / np.float32(models)
-    return HeldOutNgrams(np.concatenate(order), np.concatenate(logits), base)
+    found = np.concatenate(order)
+    duplicates = None if fitter.groups is None else _extended(fitter.groups.duplicates, found)
+    return HeldOutNgrams(found, np.concatenate(logits), base, duplicates)
 
 
 def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices, Indices]]:

@@ -185,17 +185,33 @@ ORDERS = {
 }
 
 
+@pytest.mark.parametrize("times", [40, 900])
 @pytest.mark.parametrize("templates", [ANSWERS, ORDERS], ids=["answers", "orders"])
-def test_a_few_texts_that_occur_many_times_are_learned(templates: dict[str, Any]) -> None:
-    texts = [
-        text.format(number) for each in templates.values() for text in each for number in range(40)
-    ]
-    labels = [label for label, each in templates.items() for _ in range(40 * len(each))]
+def test_a_few_texts_that_occur_many_times_are_learned(
+    templates: dict[str, Any], times: int
+) -> None:
+    texts, labels = [], []
+    for label, each in templates.items():
+        texts += [text.format(number) for text in each for number in range(times)]
+        labels += [label] * len(each) * times
 
     classifier = fitted(texts, labels)
 
     assert (classifier.predict(texts) == labels).all()
     assert "label_noise" not in classifier.facts_
+
+
+def test_one_of_all_duplicates_with_the_same_label_stands_for_its_class() -> None:
+    labels = np.array([1, 0, 1, 1, 0, 1])
+    duplicates = np.array([7, 7, 7, 2, 5, 2])
+
+    places, copies = cross_fitting.one_of_each(labels, duplicates)
+    all_places, ones = cross_fitting.one_of_each(labels, None)
+
+    assert places.tolist() == [0, 1, 3, 4]
+    assert copies.tolist() == [2, 1, 2, 1]
+    assert all_places.tolist() == [*range(6)]
+    assert ones.tolist() == [1] * 6
 
 
 def test_copies_make_a_rare_class_as_likely_as_the_others() -> None:

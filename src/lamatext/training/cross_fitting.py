@@ -64,11 +64,15 @@ from lamatext.training.warm_start import start_ngrams
 if TYPE_CHECKING:
     from lamatext.ngrams.fitting import CountedTexts
 
-CROSS_FIT_BELOW = 500  # validation texts; with fewer, all texts are cross-fitted to calibrate
+CROSS_FIT_BELOW = (
+    500  # distinct validation texts; with fewer, all texts are cross-fitted to calibrate
+)
 CROSS_FIT_FOLDS = 5
 FOLDS_OF_RANGE = 10  # if the logits are divided by a power of their range
 NGRAM_TEXTS = 500_000  # texts that the n-gram model is fitted to, at most, if they are on disk
-NOISE_TEXTS = 1000  # validation texts; with fewer, all are cross-fitted to find wrong labels
+NOISE_TEXTS = (
+    1000  # distinct validation texts; with fewer, all are cross-fitted to find wrong labels
+)
 MAX_CLASSES = 200  # with more, all labels are trusted
 FEWEST_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
@@ -91,6 +95,10 @@ class HeldOutNgrams(NamedTuple):
     logits: Logits
     base: NDArray[np.float32]  # (C,) of a text without known n-grams
     duplicates: Indices | None = None  # group of each cross-fitted text; None counts each text
+
+    def duplicates_of(self, places: Indices) -> Indices | None:
+        """Return the groups of duplicates of some of the texts."""
+        return None if self.duplicates is None else self.duplicates[places]
 
 
 class LabelNoise(NamedTuple):
@@ -233,6 +241,8 @@ def fit_and_calibrate_ngrams(
         return FittedNgrams(fitter.fit(everything), held_out, Combination(1, 0, np.zeros(0)))
     seen, _ = seen_classes(prepared, data.labels, split)
     weights = text_weights(data, settings)
+    if distinct_validation_texts(split) < CROSS_FIT_BELOW <= len(split.validation):
+        fitter.expect(expected_fits(0))  # more than foreseen
     fit = cross_fit(fitter, split, weights, seen)
     return FittedNgrams(fit.fitter.fit(everything), fit.held_out, _corrected(fit, weights, seen))
 
@@ -259,6 +269,16 @@ def text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.flo
     if settings.class_weights is not None:
         weights *= settings.class_weights.cpu().numpy()[data.labels]
     return weights
+
+
+def distinct_validation_texts(split: Split) -> int:
+    """Count the validation texts of a run that are no duplicates of each other.
+
+    Many copies of a few texts are not a large validation set: they say as little as the few.
+    """
+    if split.groups is None or len(split.validation) < CROSS_FIT_BELOW:
+        return len(split.validation)
+    return len(np.unique(_extended(split.groups.duplicates, split.validation)))
 
 
 def expected_fits(validation_texts: int) -> int:
@@ -293,7 +313,7 @@ def cross_fit(
     """
     trusting = _calibrated(fitter, split, weights, seen)
     if _has_tiny_classes(fitter, split):
-        fitter.expect(expected_fits(len(split.validation)))
+        fitter.expect(expected_fits(distinct_validation_texts(split)))
         unscaled = _calibrated(fitter.unscaled(), split, weights, seen)
         if _loss(unscaled, seen) < _loss(trusting, seen) - UNSCALED_EVIDENCE:
             trusting = unscaled
@@ -308,7 +328,7 @@ def cross_fit(
     fitter.expect(1)
     if len(seen) < 3:
         return trusting
-    if len(split.validation) >= CROSS_FIT_BELOW:
+    if distinct_validation_texts(split) >= CROSS_FIT_BELOW:
         return _with_range_power(trusting, weights, seen)
     best = _with_range_power(_with_mixed_classes(trusting, seen), weights, seen)
     if not best.fitter.range_power:
@@ -341,7 +361,7 @@ def _with_less_weight_on_noise(
         f"about {100 * found.noise:.0f} % of the labels look wrong: fitting the n-grams again with "
         "less weight on those; `lamatext clean` lists the most suspect ones"
     )
-    validation = len(split.validation)
+    validation = distinct_validation_texts(split)
     fitter.expect(_fits_with_noise(validation) + 1)
     less_trusting = replace(fitter, noise=found.noise, trust=found.trust)
     if validation < CROSS_FIT_BELOW:
@@ -467,18 +487,19 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
     from its labels.
     """
     fitter, held_out, _ = trusting
-    is_split = len(split.validation) >= CROSS_FIT_BELOW
+    validation = distinct_validation_texts(split)
+    is_split = validation >= CROSS_FIT_BELOW
     rows = fitter.usable(split.train if is_split else np.union1d(split.train, split.validation))
     counts = np.bincount(fitter.data.labels[rows], minlength=fitter.prepared.classes)
     common = np.flatnonzero(counts >= FEWEST_TEXTS)
     if len(common) < 2:
         return None
-    are_few = is_split and len(split.validation) < NOISE_TEXTS
+    are_few = is_split and validation < NOISE_TEXTS
     logits, labels, _, copies = _evidence(fitter, held_out, common)
     is_suspected = estimate_noise(logits, labels, copies).noise >= MIN_NOISE
     if not are_few and not is_suspected:
         return None
-    further = _fits_with_noise(len(split.validation)) if is_suspected else 0
+    further = _fits_with_noise(validation) if is_suspected else 0
     fitter.expect(CROSS_FIT_FOLDS + further + 1)
     held_out = _cross_fitted(fitter.weaker(SVM_STRENGTHS[-1]), rows, CROSS_FIT_FOLDS)
     logits, labels, _, copies = _evidence(fitter, held_out, common)
@@ -518,21 +539,33 @@ class _Evidence(NamedTuple):
 def _evidence(fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices) -> _Evidence:
     """Select the cross-fitted texts of the given classes, for calibration.
 
-    Of cross-fitted duplicates with the same label one is selected, because they are evidence only
-    once: none of their models has seen the others. The selected texts weigh as much together as all
-    texts of their class. A validation set counts as it is.
+    Of cross-fitted duplicates with the same label one is selected. A large validation set counts as
+    it is.
     """
     labels = fitter.data.labels[held_out.rows]
-    kept = np.isin(labels, classes)
+    kept = np.flatnonzero(np.isin(labels, classes))
     kept_labels = np.searchsorted(classes, labels[kept])
     logits, rows = held_out.logits[kept][:, classes], held_out.rows[kept]
-    if held_out.duplicates is None:
-        return _Evidence(logits, kept_labels, rows, np.ones(len(rows)))
-    duplicates = held_out.duplicates[kept]
-    selected = np.sort(np.unique(np.stack([kept_labels, duplicates]), axis=1, return_index=True)[1])
-    chosen = kept_labels[selected]
-    totals, counts = (np.bincount(part, minlength=len(classes)) for part in (kept_labels, chosen))
-    return _Evidence(logits[selected], chosen, rows[selected], (totals / counts.clip(1))[chosen])
+    one, copies = one_of_each(kept_labels, held_out.duplicates_of(kept))
+    return _Evidence(logits[one], kept_labels[one], rows[one], copies)
+
+
+def one_of_each(labels: Indices, duplicates: Indices | None) -> tuple[Indices, NDArray[np.float64]]:
+    """Select one of all duplicates with the same label, which are evidence only once.
+
+    Args:
+        labels: label of each text.
+        duplicates: the group of duplicates of each text; None if each text counts.
+
+    Returns:
+        The positions of the selected texts, ascending, and how many texts of its class each stands
+        for: all texts of a class together weigh as much as before.
+    """
+    if duplicates is None:
+        return np.arange(len(labels)), np.ones(len(labels))
+    selected = np.sort(np.unique(np.stack([labels, duplicates]), axis=1, return_index=True)[1])
+    texts, kept = np.bincount(labels), np.bincount(labels[selected])
+    return selected, texts[labels[selected]] / kept[labels[selected]]
 
 
 def _held_out_ngrams(
@@ -544,7 +577,7 @@ def _held_out_ngrams(
     the training texts. A small one has too few texts for calibration, so all texts are
     cross-fitted: divided into folds, each of which is predicted by a model fitted to the others.
     """
-    if len(split.validation) >= CROSS_FIT_BELOW:
+    if distinct_validation_texts(split) >= CROSS_FIT_BELOW:
         model = fitter.fit(split.train)
         words = words_of(fitter.prepared, split.validation)
         return HeldOutNgrams(split.validation, model.logits(words), model.base)

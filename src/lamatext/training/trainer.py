@@ -53,6 +53,7 @@ from lamatext.training.checkpoint import EpochRecord
 from lamatext.training.cross_fitting import (
     FittedNgrams,
     fit_and_calibrate_ngrams,
+    one_of_each,
     seen_classes,
     text_weights,
     words_of,
@@ -336,8 +337,14 @@ def _finish(run: _Run, fitted: FittedNgrams | None) -> _Finished:
         logits = logits[np.intersect1d(split.validation, both, return_indices=True)[1]]
         parts = ngram_logits[:, seen], logits[:, seen]
         spread = evenly_spread_texts(columns[split.train], len(seen))
+        one, copies = one_of_each(columns[both], held_out.duplicates_of(at))
         combination = add_network(
-            combination, *parts, columns[both], weights[both], training_texts=spread
+            combination,
+            parts[0][one],
+            parts[1][one],
+            columns[both][one],
+            weights[both][one] * copies,
+            training_texts=spread,
         )
         decided = combination.logits(*parts).argmax(axis=1)
         accuracy = float((decided == columns[both]).mean())
@@ -349,8 +356,8 @@ def _finish(run: _Run, fitted: FittedNgrams | None) -> _Finished:
         prepared, rows, b * logits, a * ngram_logits + bias, a * base + bias
     )
     scale_logits(prepared.network, b)
-    scales = {"ngrams": a, "network": b}
-    return _Finished(ngrams.scaled(a, bias), scales, accuracy, statistics, label_noise=noise)
+    model, scales = ngrams.scaled(a, bias), {"ngrams": a, "network": b}
+    return _Finished(model, scales, accuracy, statistics, label_noise=noise)
 
 
 def _finish_multi_label(run: _Run, fitted: FittedNgrams | None) -> _Finished:

@@ -267,14 +267,10 @@ def test_a_group_is_as_old_as_its_oldest_row() -> None:
     assert 999 in rows
 
 
-@pytest.mark.parametrize("repeated_by", ["customers", "texts"])
-def test_too_few_groups_to_hold_one_out_are_divided_with_a_warning(repeated_by: str) -> None:
-    three = [("one", "two", "three")[row % 3] for row in range(60)]
-    if repeated_by == "customers":
-        distinct = [f"{chr(97 + row // 26)}{chr(97 + row % 26)}" for row in range(60)]
-        groups = TextGroups(pa.chunked_array([distinct]), pa.chunked_array([three]))
-    else:
-        groups = TextGroups(pa.chunked_array([three]))
+def test_too_few_groups_to_hold_one_out_are_divided_with_a_warning() -> None:
+    texts = [f"{chr(97 + row // 26)}{chr(97 + row % 26)}" for row in range(60)]
+    customers = [("one", "two", "three")[row % 3] for row in range(60)]
+    groups = TextGroups(pa.chunked_array([texts]), pa.chunked_array([customers]))
 
     with pytest.warns(UserWarning, match="3 groups are too few to hold one out"):
         split = hold_out_validation(["x", "y"] * 30, 0.1, 0, groups)
@@ -282,3 +278,12 @@ def test_too_few_groups_to_hold_one_out_are_divided_with_a_warning(repeated_by: 
     assert len(split.validation) == 6
     assert not {*split.train} & {*split.validation}
     assert len(split.train) == 54
+
+
+def test_many_copies_of_a_few_texts_are_too_few_to_hold_any_out() -> None:
+    groups = TextGroups(pa.chunked_array([["one", "two", "three"] * 20]))
+
+    with pytest.warns(UserWarning, match="60 texts are too few to hold out a validation set"):
+        split = hold_out_validation(["x", "y"] * 30, 0.1, 0, groups)
+
+    assert split.train.tolist() == split.validation.tolist() == [*range(60)]

@@ -128,22 +128,21 @@ def hold_out_validation(
 ) -> Split:
     """Split a dataset at random into a training set and a stratified validation set.
 
-    With too few groups to hold one out, a group may be in both, with a UserWarning. With too few
-    texts, the training set is also used as the validation set, with another one.
+    With too few groups to hold one out, only duplicates stay together, with a UserWarning. With too
+    few distinct texts, the training set is also used as the validation set, with another one.
     """
     shares = (1 - fraction, fraction)
     rows, held_out = stratified_split(labels, shares, seed, groups.of_rows)
     if len(held_out):
         return Split(rows, held_out, groups=groups)
-    for larger in (groups.duplicates, None):
-        rows, held_out = stratified_split(labels, shares, seed, larger)
-        if len(held_out):
-            warnings.warn(
-                f"{plural(len(np.unique(groups.of_rows)), 'group is', 'groups are')} too few to "
-                "hold one out: validation texts may be of the same group as training texts.",
-                stacklevel=2,
-            )
-            return Split(rows, held_out, groups=groups)
+    rows, held_out = stratified_split(labels, shares, seed, groups.duplicates)
+    if len(held_out):
+        warnings.warn(
+            f"{plural(len(np.unique(groups.of_rows)), 'group is', 'groups are')} too few to "
+            "hold one out: validation texts may be of the same group as training texts.",
+            stacklevel=2,
+        )
+        return Split(rows, held_out, groups=groups)
     warnings.warn(
         f"{plural(len(rows), 'text is', 'texts are')} too few to hold out a validation set: "
         "the training texts are used instead.",

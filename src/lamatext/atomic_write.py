@@ -34,7 +34,7 @@ WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 @contextmanager
 def replace_atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that atomically replaces ``path`` if the block succeeds.
+    """Yield a temporary file path; if the block succeeds, the file atomically replaces ``path``.
 
     The target of a symbolic link is replaced, not the link. A FIFO or a device cannot be replaced:
     its own path is yielded and written directly. Temporary files that killed processes have left
@@ -68,9 +68,10 @@ def replace_atomically(path: Path) -> Iterator[Path]:
 
 
 def _copy_permissions(target: Path, temporary: Path) -> int | None:
-    """Create a temporary file with the permissions of the file that it replaces, and return them.
+    """Create the temporary file with the permissions of the file that it will replace.
 
-    So a private file is private while it is written, too. None is returned if there is no old file.
+    A private file thus stays private while it is being written. Return the permissions, or None if
+    there is no file to replace; the temporary file is then not created.
     """
     try:
         permissions = target.stat().st_mode & 0o777
@@ -95,7 +96,7 @@ def _finish(temporary: Path, permissions: int | None) -> None:
 
 
 def _is_of_another_file(error: OSError, target: Path, temporary: Path | None) -> bool:
-    """Return whether an error during an atomic write concerns another file, such as the input."""
+    """Return whether an error in an atomic write is about a file other than the one written."""
     if not isinstance(error.filename, str | os.PathLike) or error.strerror is None:
         return False
     place = Path(error.filename).absolute()
@@ -105,7 +106,7 @@ def _is_of_another_file(error: OSError, target: Path, temporary: Path | None) ->
 
 @contextmanager
 def unfinished_until_end(*paths: Path | None) -> Iterator[None]:
-    """Mark atomically written output files as unfinished until the block succeeds.
+    """Mark the output files of a command as unfinished until the block that writes them succeeds.
 
     The mark is a second, hidden name of the same file (a hard link). It remains if the process is
     killed; see ``is_unfinished``. On file systems without hard links, files are not marked.
@@ -124,7 +125,7 @@ def unfinished_until_end(*paths: Path | None) -> Iterator[None]:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether an output file is left over from an interrupted command."""
+    """Return whether an interrupted command has left an output file marked as unfinished."""
     target = _real_path(path)
     prefix = _mark_name(target).name.rpartition("-")[0]
     with suppress(OSError), os.scandir(target.parent) as entries:
@@ -153,7 +154,7 @@ def is_special_file(path: Path) -> bool:
 
 
 def delete_stale_files(folder: Path, *, keep_marks: bool = False) -> None:
-    """Delete temporary files that crashed atomic writes left behind in a folder.
+    """Delete the temporary files that killed processes left in a folder during atomic writes.
 
     With ``keep_marks``, output files that killed commands left behind stay marked as unfinished.
     """
@@ -168,7 +169,7 @@ def delete_stale_files(folder: Path, *, keep_marks: bool = False) -> None:
 
 
 def _hidden_name(target: Path, purpose: str) -> Path:
-    """Return the path of a temporary file or mark for an atomic write, with a shortened long name.
+    """Return a hidden path of limited length for an atomic write's temporary file or mark.
 
     ``purpose`` is part of the name.
     """
@@ -187,7 +188,7 @@ def _mark_name(target: Path) -> Path:
 
 
 def _mark(target: Path, temporary: Path) -> None:
-    """Mark an output file as unfinished by a hard link that remains after it is renamed."""
+    """Mark an output file as unfinished by a hidden hard link to its temporary file."""
     with suppress(OSError):
         _mark_name(target).unlink(missing_ok=True)
         _mark_name(target).hardlink_to(temporary)
@@ -226,9 +227,10 @@ def is_running(pid: int) -> bool:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Create a folder if necessary and lock it until the block ends or the process is killed.
+    """Lock a folder against other lamatext processes until the block ends, creating it if needed.
 
-    Windows and some network file systems have no such locks; there, nothing is locked.
+    The lock also ends if the process is killed. On Windows and some network file systems, which
+    have no such locks, nothing is locked.
 
     Raises:
         ConfigError: another process holds the lock.
@@ -252,9 +254,9 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, folder: Path) -> bool:
-    """Try to lock an open folder for this process and return whether it succeeded.
+    """Try to lock an open folder for this process; return whether the lock was acquired.
 
-    It fails if another process has locked the folder or has just deleted it.
+    Locking fails if another process has locked the folder or has just deleted it.
     """
     import fcntl  # not on Windows
 

@@ -38,7 +38,7 @@ MANY_TEXTS = 2_000  # training texts from which on TF-IDF drops n-grams that onl
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """Row of the leaderboard with the accuracy, size and speed of a model or baseline."""
+    """Leaderboard row with the accuracy, size and speed of a model or baseline."""
 
     model: str
     accuracy: float  # with several labels per text: the share of texts with all labels right
@@ -84,7 +84,7 @@ class LeaderboardRow:
 
 
 def _score_fields(scores: AnyScores) -> dict[str, Any]:
-    """Return the test scores of a model or baseline as leaderboard row fields."""
+    """Return the fields of a baseline's or model's ``LeaderboardRow`` that hold its test scores."""
     names = ["accuracy", "macro_f1", "calibration_error"]
     if not isinstance(scores, MultiLabelScores):
         return {name: getattr(scores, name) for name in names}
@@ -93,7 +93,7 @@ def _score_fields(scores: AnyScores) -> dict[str, Any]:
 
 
 class Baseline(Protocol):
-    """Interface of a baseline classifier with training, prediction and model size."""
+    """Interface of all baseline classifiers: training, prediction and model size."""
 
     def fit(self, texts: Texts, labels: Targets) -> None:
         """Train the baseline on texts and class indices (or a 0/1 label matrix)."""
@@ -119,7 +119,7 @@ class TrainedBaseline:
     decision: "LabelDecision | None" = None  # of a baseline with several labels per text
 
     def predict_proba(self, texts: Texts) -> Floats:
-        """Predict class probabilities with the baseline, after calibration if it is multi-label."""
+        """Predict class probabilities with the baseline, calibrated if it is multi-label."""
         probabilities = self.model.predict_proba(texts)
         return probabilities if self.decision is None else self.decision.calibrate(probabilities)
 
@@ -172,7 +172,7 @@ def train_baseline(
 def _weights_by_index(
     weights: str | Mapping[str, float] | None, labels: LabelEncoder
 ) -> str | dict[int, float] | None:
-    """Return class weights in the form that a TF-IDF baseline's linear model reads."""
+    """Map class weights from labels to class indices, as a TF-IDF baseline's model expects."""
     if weights is None or isinstance(weights, str):
         return weights
     return {number: weights.get(name, 1.0) for number, name in enumerate(labels.names)}
@@ -223,7 +223,7 @@ def _logits(probabilities: Floats) -> Floats:
 
 
 def check_baselines(names: Sequence[str]) -> None:
-    """Raise an error if a baseline is unknown or requires a missing package."""
+    """Raise an error if a baseline is unknown or needs a package that is not installed."""
     for name in names:
         if name not in (*BASELINES, "avg"):
             raise ConfigError(f"unknown baseline {name!r}. Known: {', '.join(BASELINES)}, avg.")
@@ -232,7 +232,7 @@ def check_baselines(names: Sequence[str]) -> None:
 
 
 def least_document_frequency(training_texts: int) -> int:
-    """Return in how many training texts an n-gram must occur to be a feature of a TF-IDF baseline.
+    """Return the minimum document frequency of the n-gram features of a TF-IDF baseline.
 
     With few texts, n-grams of a single text usually make the baseline more accurate.
     """
@@ -377,7 +377,7 @@ def _fasttext_line(text: str) -> str:
 
 
 class BaselineKind(NamedTuple):
-    """Kind of baseline: its title and a function that creates an untrained baseline."""
+    """Entry of ``BASELINES``: a baseline's title and a function that creates it untrained."""
 
     title: str
     make: Callable[[], Baseline]

@@ -164,9 +164,9 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         self.settings = settings
 
     def set_params(self, **params: Any) -> Self:
-        """Set classifier parameters, or settings such as ``training__weight_decay``.
+        """Set the classifier's parameters and settings, such as ``training__weight_decay=0.01``.
 
-        That name stands for the setting ``training.weight_decay``.
+        The name ``training__weight_decay`` stands for the setting ``training.weight_decay``.
         """
         settings = {
             name.replace("__", "."): params.pop(name) for name in list(params) if "__" in name
@@ -181,9 +181,9 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the classifier's parameters and, if ``deep``, given settings as ``training__…``.
+        """Return the classifier's parameters and, if ``deep``, explicitly given settings.
 
-        Only settings that were given explicitly are included.
+        The setting ``training.weight_decay`` is returned as ``training__weight_decay``.
         """
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep:
@@ -297,7 +297,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         train: Dataset,
         thresholds: LabelThresholds | None = None,
     ) -> None:
-        """Store a trained model in the classifier, with facts about its training."""
+        """Store a trained model and facts about its training in the classifier's attributes."""
         self.classes_: NDArray[Any] = np.array(classes)
         self.recipe_: Recipe = trained.recipe
         self.network_: nn.Module = trained.network
@@ -372,8 +372,8 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
     def predict(self, X: Iterable[str]) -> NDArray[Any]:
         """Predict the most probable label of each text with the fitted classifier.
 
-        If the classifier was fitted with several labels per text, the answer has the same form: an
-        array with a list or set of labels per text, or an indicator matrix.
+        If the classifier was fitted with several labels per text, the result has the form of those
+        labels: an array with a list or set of labels per text, or an indicator matrix.
         """
         return self._predictor().predict(text_list(X))
 
@@ -384,7 +384,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return self._predictor().predict_proba(texts)
 
     def score(self, X: Texts, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy: the fraction of texts whose predicted labels are exactly right.
+        """Return the classifier's accuracy: the share of texts whose labels are predicted exactly.
 
         With several labels per text, true labels that the classifier does not know are dropped,
         with a warning.
@@ -514,7 +514,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         return cls(recipe=recipe, device=device, teacher=teacher)
 
     def resolve(self) -> Recipe:
-        """Resolve the classifier's parameters and settings to a recipe."""
+        """Return the recipe that results from the classifier's parameters and settings."""
         return resolve_recipe(
             model=self.model,
             recipe=self.recipe or self._default_recipe(),
@@ -642,7 +642,7 @@ class _FitData(NamedTuple):
 def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> list[Any]:
     """Return the classifier's sorted classes; raise DataError if there are fewer than two.
 
-    If the classifier continues a model, they are the model's classes, followed by the new classes.
+    If the classifier continues a model, the model's classes come first, then the new classes.
     """
     if isinstance(labels, LabelLists):
         classes, texts, or_none = list(labels.classes), len(labels.rows), " or none"
@@ -660,7 +660,7 @@ def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> 
 
 
 def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: bool) -> list[Any]:
-    """Return the classes of the classifier to continue, followed by the new classes in the data."""
+    """Return the classes of the warm-started classifier, followed by new classes in the data."""
     if is_multi_label != (start.thresholds is not None):
         raise DataError(
             f"the model to continue gives {'one label' if is_multi_label else 'several labels'} "
@@ -677,7 +677,7 @@ def _extended_classes(start: SavedModel, new: Sequence[Any], *, is_multi_label: 
 
 
 def _open_named_teacher(teacher: object, data: _FitData, unlabelled: Sequence[str]) -> object:
-    """Open a classifier's teacher model if it is given as a probability file or a saved model.
+    """Load the classifier's teacher if it is given as a probability file or a saved model.
 
     The rows of a probability file are matched with the texts by a column ``text`` or by order:
     first the texts of the training data, then the unlabelled texts. Any other teacher is returned
@@ -707,7 +707,7 @@ def _open_named_teacher(teacher: object, data: _FitData, unlabelled: Sequence[st
 
 
 def _parse_labels(labels: Labels, texts: int) -> NDArray[Any] | LabelLists:
-    """Validate the labels passed to the classifier, either one or several per text."""
+    """Validate and convert the labels passed to the classifier, one or several per text."""
     if isinstance(labels, Iterator):
         labels = list(labels)
     lists = label_lists(labels, texts)

@@ -32,7 +32,7 @@ SEVERAL_LABELS = ("micro-F1", "macro-F1")
 
 @dataclass(frozen=True, slots=True)
 class ComparedModel:
-    """Model to compare, with its predictions, size, latency and training time."""
+    """Model in a comparison, with its predictions, size, latency and training time."""
 
     name: str
     decided: Flags  # (n, C) the predicted classes
@@ -43,7 +43,7 @@ class ComparedModel:
 
 
 class TextGroup(NamedTuple):
-    """Group of test texts for comparing models, such as the shortest third."""
+    """Group of test texts on which models are compared, such as the shortest third."""
 
     kind: str
     name: str
@@ -52,7 +52,7 @@ class TextGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference between the scores of two compared models, with a 95 % interval."""
+    """Difference between the scores of two compared models, with its 95 % interval."""
 
     value: float
     low: float
@@ -60,7 +60,7 @@ class Difference:
 
     @property
     def is_tie(self) -> bool:
-        """Whether the compared models are tied, that is, whether the interval includes 0."""
+        """Whether the two compared models are tied: the interval of their difference includes 0."""
         return self.low <= 0 <= self.high
 
 
@@ -200,7 +200,7 @@ def _row(
 
 
 def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:
-    """Return the true classes of the texts in a model comparison as a 0/1 matrix (n, C)."""
+    """Return the true classes of the texts in a model comparison as a boolean matrix (n, C)."""
     targets = labels.encode_targets(test.require_labels(), source=test.source)
     if targets.ndim == 2:
         several: Flags = targets > 0
@@ -210,7 +210,7 @@ def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:
 
 
 def score_decisions(truth: Flags, decided: Flags, *, is_multi_label: bool) -> dict[str, float]:
-    """Compute the comparison metrics of predicted classes: accuracy or micro-F1, and macro-F1."""
+    """Compute a model's scores in a comparison: accuracy or micro-F1, and macro-F1."""
     counts, everything = _count(truth, decided, []), np.ones((1, len(truth)), np.float32)
     scores = _scores(everything, counts, truth.shape[1], is_multi_label)[0]
     metrics = SEVERAL_LABELS if is_multi_label else ONE_LABEL
@@ -218,7 +218,7 @@ def score_decisions(truth: Flags, decided: Flags, *, is_multi_label: bool) -> di
 
 
 class _Counts(NamedTuple):
-    """Counts of correct, predicted and true labels for the scores of a model comparison."""
+    """Counts of correct, predicted and true labels, from which comparison scores are computed."""
 
     hits: NDArray[np.float32]  # (n, 1 + groups + C)
     predicted: NDArray[np.float32]
@@ -287,7 +287,7 @@ class _BootstrapScores:
         return Difference(value, float(min(low, value)), float(max(high, value)))
 
     def winners(self, column: int, texts: int) -> list[int]:
-        """Return the indices of the compared models that are best, or tied, on a group of texts."""
+        """Return the indices of the best compared models on a group of texts (several if tied)."""
         best = int(self.observed[:, column].argmax())
         others = [i for i in range(len(self.observed)) if i != best]
         ties = [i for i in others if self.difference((best, i), column, texts).is_tie]
@@ -295,7 +295,7 @@ class _BootstrapScores:
 
 
 def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
-    """Yield bootstrap resamples of the test texts in chunks (R, n) for comparing models.
+    """Yield bootstrap resamples of the compared test texts, in chunks of draw counts (R, n).
 
     Cross-validated predictions are less independent than those of a test set: fewer texts are
     drawn, which widens the intervals.
@@ -311,7 +311,7 @@ def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
 def _group_columns(
     truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the kind, name, number of texts and score column of each group in a comparison."""
+    """Yield the kind, name, size and score column of each text group in a model comparison."""
     for place, group in enumerate(groups):
         yield group.kind, group.name, int(group.is_member.sum()), 2 + place
     texts = truth.sum(axis=0)
@@ -323,7 +323,7 @@ def _group_columns(
 def text_groups(
     parts: Sequence[tuple[Sequence[str], Sequence[str]]], progress: Progress = SILENT
 ) -> list[TextGroup]:
-    """Group test texts for a comparison by length and by share of unknown words."""
+    """Group the test texts of a model comparison by length and by share of unknown words."""
     tokenizer = WordTokenizer()
     lengths, unknown = [], []
     for train, test in parts:
@@ -337,7 +337,7 @@ def text_groups(
 
 
 def _length_groups(lengths: NDArray[np.int64]) -> Iterator[TextGroup]:
-    """Yield the shortest, middle and longest third of the compared texts."""
+    """Yield groups of compared texts: the shortest, the middle and the longest third."""
     short, middle = (int(cut) for cut in np.quantile(lengths, (1 / 3, 2 / 3), method="lower"))
     yield TextGroup("length", f"up to {short:,} words", lengths <= short)
     between = (lengths > short) & (lengths <= middle)

@@ -56,7 +56,7 @@ TITLES = {
 
 
 def check_contestants(names: Sequence[str]) -> None:
-    """Raise an error if a model for ``lamatext compare`` is unknown or cannot be used."""
+    """Raise an error if a contestant for ``lamatext compare`` is unknown or cannot be used."""
     for name in names:
         if name in NAMES:
             if name == MINILM:
@@ -75,7 +75,7 @@ def check_contestants(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Trained:
-    """Trained model for ``lamatext compare``, with its size and training time."""
+    """Trained contestant of ``lamatext compare``, with its size and training time."""
 
     predict_proba: Callable[[list[str]], Floats]
     thresholds: LabelThresholds | None
@@ -86,7 +86,7 @@ class _Trained:
 def compare_models(
     splits: Splits, recipe: Recipe, names: Sequence[str], device: str, progress: Progress
 ) -> Comparison:
-    """Train our model and the other contestants on the same texts and compare them.
+    """Train all contestants that are not saved models, then compare them all on the test texts.
 
     Args:
         splits: the training, validation and test set, or the folds.
@@ -161,7 +161,7 @@ def _contestant(
 def _compare_recipe(
     title: str, recipe: Recipe, splits: Splits, test: Dataset, device: str, progress: Progress
 ) -> ComparedModel:
-    """Train a contestant with its recipe, save it and predict the test texts with it."""
+    """Train a contestant from a recipe, save it, and predict the test texts with it."""
     progress.stage(f"training {title}")
     started = time.perf_counter()
     with empty_cache():  # every contestant prepares its own texts
@@ -246,7 +246,7 @@ def _load(folder: Path, seconds: float | None) -> _Trained:
 
 
 def _check_saved_model(folder: str, splits: Splits, labels: LabelEncoder) -> None:
-    """Raise an error if a saved contestant has other classes or was trained on test texts."""
+    """Raise an error if a saved contestant has different classes or was trained on the test set."""
     config = load_config(folder)
     try:
         LabelEncoder(tuple(config["labels"])).encode(labels.names)

@@ -54,7 +54,7 @@ def measure_changes(
     new: tuple[Dataset, AnyScores],
     progress: Progress = SILENT,
 ) -> list[ScoreChange]:
-    """Measure the scores of a model before and after continued training, on old and new test sets.
+    """Score a model before and after continued training, on old and new test sets.
 
     Args:
         before: the folder of the model that was continued.
@@ -91,7 +91,7 @@ def _change(
 
 
 def _score(model: Predictor, test: Dataset, progress: Progress) -> tuple[float, Interval]:
-    """Compute the score of a model before or after continued training, and its 95 % interval."""
+    """Compute the score, and its 95 % interval, of the model before or after continued training."""
     progress.stage(f"scoring on {test.source}", len(test))
     texts = chain.from_iterable(batch.to_pylist() for batch in text_batches(test.texts))
     predictions = model.predict(track_progress(texts, progress)).tolist()
@@ -118,5 +118,5 @@ def _label_lists(model: Predictor, predictions: list[Any]) -> list[list[Any]]:
 
 
 def _name(label: object) -> str:
-    """Convert a label to a string, to compare predictions before and after a continuation."""
+    """Convert a predicted label to a string like the true labels, to score continued training."""
     return str(label).lower() if isinstance(label, bool) else str(label)

@@ -1,4 +1,4 @@
-"""Choice of evaluation data: which texts of a source a saved model may be evaluated on.
+"""Choice of evaluation data: the texts of a source on which a saved model may be evaluated.
 
 ``find_start_model`` finds the test sets and training texts of a model that is continued: those of
 its own data and of the data of its ancestors.
@@ -33,7 +33,7 @@ FEW, MOST = 0.01, 0.9
 def load_evaluation_data(
     folder: Path, source: str, options: ReadOptions = DEFAULTS
 ) -> EvaluationData:
-    """Load labelled texts for evaluating a saved model, without its training texts.
+    """Load labelled texts for evaluating a saved model, preferably ones it was not trained on.
 
     If ``source`` has a test set, that is loaded. If the model, or a model whose training it
     continued, was trained on ``source``, only the tenth that was held out then is loaded. Any other
@@ -75,7 +75,7 @@ def load_evaluation_data(
 
 
 def _recognize(texts: Dataset, trained_on: Sequence[TrainingData]) -> tuple[int, int]:
-    """Count the evaluation texts that are known training texts, and the texts that were checked."""
+    """Count the evaluation texts that were training texts, and those that could be checked."""
     sketches = [data.facts["sketch"] for data in trained_on if "sketch" in data.facts]
     found = [TextSketch.from_json(sketch).recognize(texts.texts) for sketch in sketches]
     return max(found, key=lambda pair: pair[0] / max(pair[1], 1), default=(0, 0))
@@ -94,7 +94,7 @@ def _overlap(hits: int, checked: int, texts: int) -> str:
 
 
 def _warn_of_missing_columns(config: Config, options: ReadOptions, source: str) -> None:
-    """Warn if the evaluation data lacks 0/1 columns for some labels of the model."""
+    """Warn if no 0/1 column of the evaluation data is named for some labels of the model."""
     labels = list(map(str, config["labels"]))
     missing = [label for label in labels if label not in options.label_columns]
     if missing and len(options.label_columns) > 1 and "multi_label" in config:
@@ -122,7 +122,7 @@ def _reader(
 
 
 def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
-    """Return the evaluation texts of a source that the model was trained on, or None for others."""
+    """Return the texts to evaluate the model on if it was trained on this source, or else None."""
     trained_on = data.facts.get("fingerprint")
     rest = _leave_out_again(whole, data)
     dropped = len(whole) - len(rest)
@@ -157,7 +157,7 @@ def _leave_out_seen(folder: Path, part: EvaluationData, options: ReadOptions) ->
 
 
 def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
-    """Remove the rows from the evaluation data that ``train --without`` left out."""
+    """Remove from the evaluation data the rows that ``lamatext train --without`` left out."""
     rows = np.array(data.facts.get("left_out_rows", []), np.int64)
     if not len(rows) or rows.max() >= len(whole):
         return whole
@@ -165,7 +165,7 @@ def _leave_out_again(whole: Dataset, data: TrainingData) -> Dataset:
 
 
 def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
-    """Repeat the split of a saved model's training run, to evaluate it on the same test texts.
+    """Reproduce the split of a saved model's training run, to evaluate the model on its test set.
 
     Return None if the data has changed since then.
     """
@@ -186,7 +186,7 @@ def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
 
 @dataclass(frozen=True, slots=True)
 class StartSearch:
-    """Old data for evaluating a continued model, with reasons why some of it is missing."""
+    """Old data found for evaluating a model to continue, and the reasons why any is missing."""
 
     model: StartModel
     untested: tuple[str, ...]  # reasons why old test sets were not found
@@ -196,7 +196,9 @@ class StartSearch:
 def find_start_model(
     folder: Path, old_data: str | None, options: ReadOptions = DEFAULTS
 ) -> StartSearch:
-    """Find the training and test data of a model to continue and of its ancestors.
+    """Find the old training and test data of a model whose training will be continued.
+
+    The data of its ancestors (the models whose training it continued) is found, too.
 
     Args:
         folder: the saved model, whose training is continued.
@@ -235,7 +237,7 @@ def _unseen_data(folder: Path, old_data: str, options: ReadOptions) -> Dataset:
 
 
 def _remembered_splits(data: TrainingData, config: Config, options: ReadOptions) -> Splits:
-    """Read the data of a saved model and repeat the split used in its training.
+    """Read the training data of a saved model again and reproduce the split of its training run.
 
     Raises DataError if the data cannot be found.
     """
@@ -271,7 +273,7 @@ def _has_own_test(data: TrainingData) -> bool:
 def _remembered_test(
     data: TrainingData, splits: Splits | None, config: Config, options: ReadOptions
 ) -> Dataset:
-    """Return the test set from a saved model's training; raise DataError if there is none."""
+    """Return the test set of a saved model's training run; raise DataError if it is missing."""
     facts = data.facts
     source = _checked_source(facts.get("test_source") or facts.get("source"))
     if not facts.get("test_texts") or "test_fingerprint" not in facts:

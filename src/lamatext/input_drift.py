@@ -21,7 +21,7 @@ ERROR_RATE = 0.05  # probability that any share is marked as changed although no
 
 @dataclass(frozen=True, slots=True)
 class DriftShare:
-    """Measure of drift, such as the share of unknown words in new and in validation texts."""
+    """Drift of one share, such as that of unknown words, between validation and new texts."""
 
     name: str
     validation: float
@@ -33,7 +33,7 @@ class DriftShare:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Result of measuring the drift of new texts from a model's validation texts."""
+    """Input drift: how new texts differ from a model's validation texts."""
 
     texts: int
     words: int
@@ -53,7 +53,7 @@ class Drift:
 
 
 def measure_drift(predictor: Predictor, batches: Iterable[Sequence[str]], source: str) -> Drift:
-    """Measure the drift of new texts, given in batches, from a model's validation texts.
+    """Measure how new texts (given in batches) have drifted from a model's validation texts.
 
     Raises:
         ModelError: the model was saved without statistics of its validation texts.
@@ -90,7 +90,7 @@ def measure_drift(predictor: Predictor, batches: Iterable[Sequence[str]], source
 
 
 class _WordCounts:
-    """Counts of known and unknown words in new texts, to measure drift.
+    """Counts of all words and of unknown words in new texts, for measuring drift.
 
     The words of a text are not independent of each other, so the standard error is computed from
     the counts of each text.
@@ -119,7 +119,7 @@ class _WordCounts:
 def _compare(
     name: str, counts: tuple[float, float], sizes: tuple[int, int], z: float
 ) -> DriftShare:
-    """Measure the drift of one share from the validation texts to the new texts.
+    """Measure the drift of one share between the validation texts and the new texts.
 
     ``counts`` and ``sizes`` are those of the new texts, then those of the validation texts.
     """

@@ -1,4 +1,4 @@
-"""Thresholds of a multi-label model: the probability from which each label is predicted.
+"""Thresholds of a multi-label model: the minimum probability at which it predicts each label.
 
 They are chosen on validation data for a goal. If the probabilities are calibrated, F1 is largest at
 a threshold of F*/2, where F* is that largest F1 (Lipton et al. 2014). The number of correct
@@ -54,15 +54,18 @@ class LabelThresholds:
 
 
 def reaches_threshold(probabilities: Floats, thresholds: Floats) -> Flags:
-    """Return a mask of the probabilities that reach their label's threshold (never if it is 1)."""
+    """Return a mask of the label probabilities that reach their label's threshold.
+
+    A threshold of 1 is never reached, not even by a probability of 1.
+    """
     reached: Flags = (probabilities >= thresholds) & (thresholds < NEVER)
     return reached
 
 
 def decide_classes(probabilities: Floats, thresholds: LabelThresholds | None) -> Flags:
-    """Return a mask of the labels that reach their thresholds, or of the most probable classes.
+    """Return a mask of the predicted labels, according to the label thresholds if there are any.
 
-    The most probable class of each text is returned if ``thresholds`` is None.
+    If ``thresholds`` is None, the most probable class of each text is predicted.
     """
     if thresholds is not None:
         return thresholds.decide(probabilities.astype(np.float32))
@@ -87,7 +90,7 @@ def choose_thresholds(
     label_weights: Floats | None = None,
     without_evidence: Floats | None = None,
 ) -> NDArray[np.float32]:
-    """Choose the threshold of each label on validation data to reach a goal.
+    """Choose label thresholds on validation data that maximize F1 or reach a minimum precision.
 
     Args:
         probabilities: calibrated, (n, L).

@@ -50,7 +50,7 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True)
 class CoveragePoint:
-    """Accuracy on the texts whose predicted probability reaches a threshold."""
+    """Accuracy on the texts whose confidence (largest probability) reaches a threshold."""
 
     threshold: float
     answered: float  # share of the texts that reach it
@@ -87,7 +87,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class LabelScores:
-    """Multi-label metrics of one label, at its threshold and over all thresholds."""
+    """Multi-label metrics of one label: precision, recall, F1 and average precision."""
 
     label: str
     precision: float
@@ -137,7 +137,7 @@ def score_targets(
     *,
     folds: int = 0,
 ) -> AnyScores:
-    """Compute all metrics of a model with one or several labels per text.
+    """Compute all metrics of a single-label or multi-label model from its predictions.
 
     ``truth`` holds class indices (n,) if ``predicted`` is None; otherwise both are label matrices
     (n, L).
@@ -180,7 +180,7 @@ def score(
 
 
 def accuracy_interval(accuracy: float, texts: int, folds: int = 0) -> tuple[float, float]:
-    """Compute the 95 % confidence interval of an accuracy from a test set or cross-validation.
+    """Compute the 95 % confidence interval of a test-set or cross-validated accuracy.
 
     For a test set it is the Wilson interval. The models of a cross-validation are trained on fewer
     texts than the final model and on mostly the same texts: the interval is widened by the variance
@@ -198,10 +198,10 @@ def accuracy_interval(accuracy: float, texts: int, folds: int = 0) -> tuple[floa
 def macro_f1_interval(confusion: Numbers, folds: int = 0) -> tuple[float, float] | None:
     """Compute the 95 % confidence interval of macro-F1 by resampling the confusion matrix.
 
-    It is widened for cross-validation as the interval of the accuracy is. If no text is
-    misclassified, resampling shows no variance, and it is the Wilson interval. If a class has fewer
-    than ``MIN_CLASS_TEXTS`` texts, None is returned: the F1 of such a class is biased and hardly
-    varies when a few texts are drawn again, so the interval would too rarely contain the true F1.
+    For cross-validation it is widened like the interval of the accuracy. If no text is
+    misclassified, resampling shows no variance, and the Wilson interval is used. If a class has
+    fewer than ``MIN_CLASS_TEXTS`` texts, None is returned: the F1 of such a class is biased and
+    hardly varies between resamples, so the interval would too rarely contain the true F1.
     """
     texts_of_class = confusion.sum(axis=1)
     if texts_of_class[texts_of_class > 0].min(initial=MIN_CLASS_TEXTS) < MIN_CLASS_TEXTS:
@@ -221,7 +221,7 @@ def macro_f1_interval(confusion: Numbers, folds: int = 0) -> tuple[float, float]
 
 
 def _macro_f1(true: Numbers, predicted: Numbers, counts: Numbers) -> float:
-    """Compute macro-F1 from a confusion matrix, over the classes that occur."""
+    """Compute macro-F1 over the classes that occur, from the cells of a confusion matrix."""
     classes = int(max(true.max(), predicted.max())) + 1
     hits = np.bincount(true, counts * (true == predicted), classes)
     texts = np.bincount(true, counts, classes)
@@ -235,7 +235,7 @@ def independent_texts(texts: int, folds: int) -> int:
 
 
 def remaining_error(folds: int) -> float:
-    """Estimate by what factor the error shrinks with training on all cross-validation folds."""
+    """Estimate the ratio of the error after training on all texts to the cross-validated error."""
     return float((1 - 1 / folds) ** ERROR_POWER)
 
 
@@ -258,14 +258,14 @@ def per_class_scores(labels: Sequence[object], confusion: Numbers) -> list[Class
 
 
 def measure_reliability(truth: Numbers, probabilities: Floats) -> Reliability:
-    """Compute mean confidence and accuracy in each confidence bin that contains texts."""
+    """Compute the reliability diagram: mean confidence and accuracy in each nonempty bin."""
     return reliability_by_confidence(
         probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
     )
 
 
 def reliability_by_confidence(confidence: Floats, correct: Flags) -> Reliability:
-    """Compute reliability metrics from confidences and correctness of predictions."""
+    """Compute the reliability diagram from the confidence and correctness of each prediction."""
     bin_of_text = np.minimum((confidence * BINS).astype(int), BINS - 1)
     bins = [np.flatnonzero(bin_of_text == number) for number in range(BINS)]
     bins = [rows for rows in bins if len(rows)]
@@ -277,7 +277,7 @@ def reliability_by_confidence(confidence: Floats, correct: Flags) -> Reliability
 
 
 def merge_small_bins(reliability: Reliability) -> Reliability:
-    """Merge neighbouring confidence bins until each has at least 5 % of the texts and 20 texts."""
+    """Merge adjacent confidence bins until each has at least 20 texts and 5 % of all texts."""
     least = max(20, sum(reliability.texts) // 20)
     merged: list[tuple[float, float, int]] = []  # sums of confidence and accuracy, texts
     bins = zip(reliability.confidence, reliability.accuracy, reliability.texts, strict=True)
@@ -390,8 +390,8 @@ def multi_label_score(
 def micro_f1_interval(hits: Numbers, sizes: Numbers, folds: int = 0) -> tuple[float, float]:
     """Compute the 95 % confidence interval of micro-F1 by resampling the texts.
 
-    It is widened for cross-validation as the interval of the accuracy is. If all texts are alike,
-    resampling shows no variance, and it is the Wilson interval.
+    For cross-validation it is widened like the interval of the accuracy. If all texts are alike,
+    resampling shows no variance, and the Wilson interval is used.
 
     Args:
         hits: number of labels of each text that are predicted correctly (n,).

@@ -33,7 +33,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ValidationStatistics:
-    """Statistics of the validation texts, which are the reference for outlier scores and drift."""
+    """Statistics of the validation texts, used as the reference for outlier scores and drift."""
 
     texts: int
     words: int
@@ -58,7 +58,7 @@ class ValidationStatistics:
 def text_evidence(
     network: Floats, ngrams: Floats | None, base: Floats | None, known: Floats
 ) -> Floats:
-    """Compute the evidence for outlier scores from each text's largest logit and unknown words.
+    """Compute the evidence for each text's outlier score from its logits and its known words.
 
     Args:
         network: logits of the network (n, C).
@@ -87,7 +87,7 @@ def known_share(words: Counts, unknown_words: Counts) -> Floats:
 def collect_statistics(
     evidence: Floats, words: Counts, unknown_words: Counts, labels: Sequence[int]
 ) -> ValidationStatistics:
-    """Compute the statistics of validation texts that outlier scores and drift are relative to.
+    """Compute the validation statistics to which outlier scores and drift are relative.
 
     Args:
         evidence: evidence of each text (n,), from models not trained on it.

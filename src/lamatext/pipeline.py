@@ -83,7 +83,7 @@ SHORTEST_EXAMPLE, LONGEST_EXAMPLES = 20, (240, 1000)  # characters: preferred an
 
 @dataclass(frozen=True, slots=True)
 class StartModel:
-    """Saved model that a pipeline run continues, with its known test and training data."""
+    """Saved model that a pipeline run continues to train, with its known test and training data."""
 
     folder: Path
     tests: tuple[Dataset, ...] = ()  # test sets of the data that it was trained on
@@ -111,7 +111,7 @@ class Splits:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """Result of a training pipeline run, with the saved model, test scores and leaderboard."""
+    """Result of a training pipeline run: the saved model, its test scores and the leaderboard."""
 
     folder: Path
     scores: AnyScores
@@ -131,7 +131,7 @@ class TrainingResult:
 
 @contextmanager
 def prepare_run_folder(folder: Path, *, resume: bool, force: bool = False) -> Iterator[None]:
-    """Create the output folder of a pipeline run, and remove it if it stays empty.
+    """Create the output folder of a pipeline run, and remove it afterwards if it is still empty.
 
     Raises:
         ConfigError: if the folder holds a finished model or an unfinished run, which are replaced
@@ -226,7 +226,7 @@ def _is_child(config: Config, start: StartModel | None) -> bool:
 
 
 def _settings_agree(requested: object, saved: object) -> bool:
-    """Return whether the requested pipeline settings are ``auto`` or match the saved settings."""
+    """Return whether each requested pipeline setting is ``auto`` or equals the saved setting."""
     if isinstance(requested, dict) and isinstance(saved, dict):
         return all(_settings_agree(value, saved.get(name)) for name, value in requested.items())
     return requested in ("auto", saved)
@@ -237,14 +237,14 @@ def _settings_agree(requested: object, saved: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TeacherOptions:
-    """Options of a pipeline run for its teacher model and the texts that the teacher labels."""
+    """Teacher options of a pipeline run: the teacher and the unlabelled texts that it labels."""
 
     name: str  # a pretrained encoder, the folder of a saved model, or a file of probabilities
     unlabelled: Sequence[str] = ()  # sources of texts
     id_column: str | None = None  # matches the rows of a file of probabilities with the data
 
     def read_unlabelled(self, options: ReadOptions) -> Iterator[str]:
-        """Yield the texts of all unlabelled data sources, which the teacher model labels."""
+        """Yield the texts of all unlabelled data sources, for the pipeline's teacher to label."""
         for source in self.unlabelled:
             columns, batches = open_table(source, options).text_batches(options)
             for batch in batches:
@@ -252,9 +252,9 @@ class TeacherOptions:
                 yield from (text for text in texts if text.strip())
 
     def open(self, source: str, options: ReadOptions, train: Dataset) -> object:
-        """Open the teacher of a pipeline run, matching a probability file with the training data.
+        """Open the pipeline's teacher, matching a probability file with the training data.
 
-        Any other teacher is returned by its name.
+        If the teacher is not a probability file, only its name is returned.
         """
         if not is_probability_file(self.name):
             return self.name
@@ -292,8 +292,8 @@ class DataSources:
 def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILENT) -> Splits:
     """Read the data of a pipeline run and split it into training, validation and test sets.
 
-    The recipe has the seed and the validation fraction. With a model to continue, the data is read
-    like its training data.
+    The seed and the validation fraction are those of the recipe. If a model is continued, the data
+    is read like its training data.
     """
     source, test, teacher = sources.train, sources.test, sources.teacher
     if teacher is not None:
@@ -338,7 +338,7 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
 def _check_training_labels(
     train: Dataset, start: StartModel | None, *, is_test_given: bool
 ) -> None:
-    """Check that the labels of a pipeline run can be learned and, if necessary, held out."""
+    """Check that a pipeline run can learn the labels and, if necessary, hold out test texts."""
     counts = class_counts(train)
     check_label_count(len(counts), len(train), train.source)
     if train.is_multi_label:
@@ -359,14 +359,17 @@ def _check_training_labels(
 
 
 def _check_validation_labels(splits: Splits) -> None:
-    """Check that the model will know every validation label, so that the error names the file."""
+    """Check that the pipeline's model will know every label of the validation data.
+
+    The check is made here so that its error names the validation file.
+    """
     if splits.validation is not None:
         labels, source = splits.validation.require_labels(), splits.validation.source
         _known_classes(splits).encode_targets(labels, source=source)
 
 
 def _check_label_form(train: Dataset, other: Dataset) -> None:
-    """Check that two files of a pipeline run both have one label per text, or both have several."""
+    """Check that two data files of a pipeline run both have one label per text, or both several."""
     if train.is_multi_label != other.is_multi_label:
         raise DataError(
             f"{other.source}: {'several labels' if other.is_multi_label else 'one label'} per "
@@ -376,7 +379,7 @@ def _check_label_form(train: Dataset, other: Dataset) -> None:
 
 
 def _seen_rows(start: StartModel | None, dataset: Dataset) -> Rows:
-    """Return the rows of texts that the model to continue was already trained on."""
+    """Return the rows of the pipeline's data that the continued model was already trained on."""
     is_seen = np.zeros(len(dataset), bool)
     for known in () if start is None else start.seen:
         is_seen |= are_shared(known.texts, dataset.texts)
@@ -384,7 +387,7 @@ def _seen_rows(start: StartModel | None, dataset: Dataset) -> Rows:
 
 
 def _add_notes(splits: Splits, *, is_test_given: bool) -> Splits:
-    """Add notes on the test set and remove old test texts that this pipeline run trains on."""
+    """Add notes on the pipeline's test set and drop old test texts that are now trained on."""
     train, start = splits.train, splits.start
     notes = [] if is_test_given else list(_test_notes(splits))
     notes += [] if start is None else _start_notes(splits, start)
@@ -392,7 +395,7 @@ def _add_notes(splits: Splits, *, is_test_given: bool) -> Splits:
 
 
 def _test_notes(splits: Splits) -> Iterator[str]:
-    """Yield notes on the pipeline's test set, such as its time period or an uncertain score."""
+    """Yield notes on the pipeline's test set, such as its time period or that it is small."""
     parts = {"training": splits.train, "validation": splits.validation, "test": splits.test}
     times = [f"{part} texts {data.period}" for part, data in parts.items() if data and data.period]
     if times:
@@ -418,7 +421,7 @@ def _are_times_mixed(splits: Splits) -> bool:
 
 
 def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
-    """Yield notes on test texts that the model to continue was already trained on."""
+    """Yield notes on the pipeline's test texts that the continued model was already trained on."""
     if splits.moved:
         left = sum(len(rows) for _, rows in splits.folds) or len(splits.test)
         yield (
@@ -435,7 +438,7 @@ def _start_notes(splits: Splits, start: StartModel) -> Iterator[str]:
 
 
 def _leave_out_trained(splits: Splits) -> Splits:
-    """Remove texts that this pipeline run trains on from the continued model's test sets."""
+    """Remove from the continued model's test sets the texts that this pipeline run trains on."""
     start, tests, notes = splits.start, list[Dataset](), list[str]()
     for test in () if start is None else start.tests:
         is_trained = are_shared(splits.train.texts, test.texts)
@@ -459,7 +462,7 @@ def _leave_out_trained(splits: Splits) -> Splits:
 def _read_like_start(
     options: ReadOptions, start: StartModel | None
 ) -> tuple[ReadOptions, list[str]]:
-    """Return read options that match the data of the model to continue, and its labels."""
+    """Return read options that match the data of the continued model, and the model's labels."""
     if start is None:
         return options, []
     config = load_config(start.folder)
@@ -472,8 +475,8 @@ def _read_like_start(
 def stream_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILENT) -> Splits:
     """Read the data of a pipeline run as a stream and write the tokenized training texts to disk.
 
-    A teacher, a model to continue, a suspects file and several training processes raise
-    ConfigError.
+    Raises:
+        ConfigError: an option that does not work with streaming is given, such as ``--teacher``.
     """
     from lamatext.training.process_group import current_processes
 
@@ -522,13 +525,13 @@ def split_dataset(
     *,
     seen: Rows | None = None,
 ) -> Splits:
-    """Split the pipeline's data into training, validation and test sets, keeping those given.
+    """Split the pipeline's data into training, validation and test sets, keeping any given sets.
 
-    Duplicates and texts of the same group are never in two of these sets. With times, the newest
-    texts are held out. If the test set would have fewer than ``MIN_TEST_TEXTS`` texts, the model is
-    trained on all texts, and scored by cross-validation. The rows ``seen``, on which the model to
-    continue was trained, are never test texts: if they are drawn, they are moved to training,
-    together with their duplicates and groups.
+    Duplicates and texts of the same group are never in two of these sets. If there are times, the
+    newest texts are held out. If the test set would have fewer than ``MIN_TEST_TEXTS`` texts, the
+    model is trained on all texts and scored by cross-validation. The rows ``seen``, on which the
+    continued model was trained, are never test texts: if they are drawn, they are moved to
+    training, together with their duplicates and groups.
     """
     if not pc.any(pc.not_equal(pc.utf8_trim_whitespace(train.texts), "")).as_py():
         raise DataError(f"{train.source}: every text is empty. Choose another --text-column.")
@@ -577,7 +580,7 @@ def _cross_validation_splits(
 def _move_seen(
     dataset: Dataset, test: Rows, groups: Rows, seen: Rows | None
 ) -> tuple[Rows, tuple[int, ...]]:
-    """Separate test texts that the model to continue was trained on from unseen test texts."""
+    """Separate the pipeline's unseen test rows from those that the continued model has seen."""
     if seen is None:
         return test, ()
     is_moved = np.isin(groups[test], groups[seen])
@@ -644,7 +647,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
     resume: bool = False,
     max_examples: int = MAX_EXAMPLES,
 ) -> TrainingResult:
-    """Run the training pipeline: train, save and score a model, then its baselines."""
+    """Run the training pipeline: train, save and score a model, then train and score baselines."""
     check_baselines(baselines)
     baselines = baselines if splits.streamed is None else ()  # they train in memory
     splits = replace(splits, test=_known_classes(splits).drop_unknown(splits.test))
@@ -689,7 +692,7 @@ def train_and_score(  # noqa: PLR0913 - data, recipe, and where and how to run
 def _with_time_left(
     progress: Progress, splits: Splits, recipe: Recipe, baselines: Sequence[str], device: str
 ) -> Progress:
-    """Add an estimate of the time left to the progress of a pipeline run on a CPU."""
+    """Make the progress of a pipeline run on a CPU also report an estimate of the time left."""
     if splits.folds or splits.teacher is not None:
         return progress
     from lamatext.training.time_left import BYTES_PER_WORD, RunSize, TimeLeft, expected_stages
@@ -725,7 +728,7 @@ def _score_changes(
 
 
 def _known_classes(splits: Splits) -> LabelEncoder:
-    """Return a label encoder for the pipeline's model; classes of a continued model come first."""
+    """Return the label encoder of the pipeline's model, with a continued model's classes first."""
     labels = LabelEncoder.fit(splits.train.require_labels())
     if splits.start is None:
         return labels
@@ -798,7 +801,7 @@ def score_saved_model(
 
 
 class FoldPrediction(NamedTuple):
-    """Predictions of one cross-validation model for the texts of its test fold."""
+    """Predictions of one of the pipeline's cross-validation models for its test fold."""
 
     classes: Sequence[object]
     probabilities: Floats  # (n, C)
@@ -806,7 +809,7 @@ class FoldPrediction(NamedTuple):
 
 
 class CrossValidatedPredictions(NamedTuple):
-    """Predictions of all texts by cross-validation models that were not trained on them."""
+    """Cross-validated predictions: each by a model of the pipeline not trained on the text."""
 
     rows: Rows  # of the pipeline's data that are in a test fold
     probabilities: Floats  # (rows, C)

@@ -11,7 +11,7 @@ STEPS = 64  # items between two progress reports
 class Progress:
     """Base class for progress reporting, whose methods do nothing by default.
 
-    As a context manager, it displays its reports from the beginning to the end of the block.
+    Used as a context manager, it displays the reports until the block ends.
     """
 
     def __enter__(self) -> Self:
@@ -43,7 +43,7 @@ SILENT = Progress()
 
 
 class NamedProgress(Progress):
-    """Progress of one part of a longer task, with the part's name in front of each stage."""
+    """Progress reporter for part of a longer task, which prefixes stages with the part's name."""
 
     def __init__(self, name: str, whole: Progress) -> None:
         self._name, self._whole = name, whole

@@ -35,7 +35,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Settings(BaseModel):
-    """Immutable group of settings that rejects unknown setting names."""
+    """Base class of the groups of settings, which are immutable and reject unknown names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -78,7 +78,7 @@ class TextSettings(Settings):
 
     @property
     def added_words(self) -> int:
-        """Effective setting ``extra_words``, which is 0 if word vectors are trained or random."""
+        """Effective value of ``extra_words``: 0 if the word vectors are trained or random."""
         is_trained = self.word_vectors in ("svd", "word2vec", "random")
         return 0 if is_trained else self.extra_words
 
@@ -307,7 +307,7 @@ def _replace_setting(tree: dict[str, object], name: str, value: object, where: s
 
 
 def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
-    """Convert nested mappings of settings to a recipe; raise ConfigError if one is invalid.
+    """Convert nested mappings of settings to a recipe; raise ConfigError if a setting is invalid.
 
     Args:
         tree: the settings as nested mappings.
@@ -334,7 +334,8 @@ def parse_settings(tree: Mapping[str, object], where: str) -> Recipe:
 def _first_error(error: ValidationError) -> "ErrorDetails":
     """Return the most specific validation error of the first invalid setting.
 
-    That is the type whose error is deepest inside the value, such as a weight of ``class_weight``.
+    If a setting may have several types, each type has an error. The most specific error is the one
+    deepest inside the value, such as that of a single weight in ``class_weight``.
     """
     errors = error.errors()
     same = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]

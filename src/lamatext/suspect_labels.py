@@ -201,7 +201,7 @@ class OutOfFoldPredictions(NamedTuple):
 
 
 def suspect_scores(probabilities: Floats, labels: ClassIndices) -> Floats:
-    """Compute how suspect each label is from class probabilities, as a score from 0 to 1."""
+    """Score from 0 to 1 how suspect each label is, given the predicted class probabilities."""
     own = probabilities[np.arange(len(labels)), labels]
     terms = probabilities * np.log(np.maximum(probabilities, 1e-300))
     entropy = -terms.sum(axis=1) / np.log(probabilities.shape[1])
@@ -416,7 +416,7 @@ def conflicting_duplicates(labels: ClassIndices, groups: Rows) -> dict[int, int]
 
 
 def find_outliers(evidence: Logits, known: Logits, reference: Logits) -> NDArray[np.bool_]:
-    """Return a mask of the texts that are outliers, which are listed besides suspect labels.
+    """Return a mask of the outliers, which are listed in addition to texts with suspect labels.
 
     The outlier score of a text is computed as in ``lamatext predict --outlier``.
     """
@@ -434,7 +434,7 @@ def _explainer(
     suspects: Rows,
     progress: Progress,
 ) -> Callable[[int, int, Floats], Explanation]:
-    """Return a function that explains why another label is suggested for a suspect label.
+    """Return a function that explains why a different label is suggested for a suspect text.
 
     The contributions are those of a model that was fitted on all texts but the suspects.
     """

@@ -34,7 +34,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a hyperparameter search on time, model size and latency."""
+    """Time, model-size and latency limits of a hyperparameter search."""
 
     seconds: float
     max_bytes: float | None = None
@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and standard deviation of the default trials' scores over several seeds."""
+    """Mean and standard deviation, over several seeds, of the scores of the default trials."""
 
     mean: float
     deviation: float
@@ -57,21 +57,21 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Trial chosen by a hyperparameter search, with a sentence that compares it to the default."""
+    """Trial chosen by a hyperparameter search, and a sentence comparing it with the default."""
 
     trial: Trial
     verdict: str
 
 
 def finished_trials(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the finished trials that used the largest share of the training texts."""
+    """Return the finished trials that were trained on the largest share of the training texts."""
     finished = [trial for trial in trials if trial.state == FINISHED and trial.score is not None]
     largest = max((trial.share for trial in finished), default=0.0)
     return [trial for trial in finished if trial.share == largest]
 
 
 def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the Pareto front of trials by score, size and latency.
+    """Return the trials on the Pareto front of score, model size and latency.
 
     Of the trials of the default recipe, only the one with the first seed counts.
     """
@@ -97,7 +97,7 @@ def _costs(trial: Trial) -> tuple[float, float, float]:
 
 
 def seed_spread(trials: Sequence[Trial]) -> Spread | None:
-    """Compute the score spread of the default trials over seeds, or return None below two seeds."""
+    """Compute the spread of the default trials' scores over seeds, or None with fewer than two."""
     scores = {t.seed: t.score or 0.0 for t in finished_trials(trials) if t.is_default}
     if len(scores) < 2:
         return None
@@ -157,7 +157,7 @@ def choose_trial(
 
 
 def _expected_maximum(count: int, seeds: int) -> float:
-    """Estimate by how many standard deviations the best of ``count`` trials is above the mean.
+    """Estimate how many standard deviations the best of ``count`` trials lies above the mean.
 
     It is Blom's approximation (1958) of an expected maximum, as a quantile of Student's t instead
     of the normal distribution: mean and deviation are estimated from ``seeds`` scores only.

@@ -107,8 +107,8 @@ class OutOfTimeError(Exception):
 class DeadlineProgress(Progress):
     """Progress reporter that stops a tuning trial when its deadline has passed.
 
-    It passes every report on to another progress display, and raises OutOfTimeError at the first
-    report after the deadline.
+    It passes stages and steps on to another progress display, and raises OutOfTimeError at the
+    first report (of a stage, steps or a note) after the deadline.
     """
 
     def __init__(self, deadline: float, shown: Progress = SILENT) -> None:
@@ -119,17 +119,17 @@ class DeadlineProgress(Progress):
             raise OutOfTimeError
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Report a new stage of a tuning trial, or stop the trial after its deadline."""
+        """Report a new stage of a tuning trial, or stop the trial if its deadline has passed."""
         self._check()
         self._shown.stage(name, total)
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Report progress of a tuning trial, or stop the trial after its deadline."""
+        """Report progress of a tuning trial, or stop the trial if its deadline has passed."""
         self._check()
         self._shown.advance(steps, detail)
 
     def note(self, text: str) -> None:  # noqa: ARG002 - the notes of trials are not shown
-        """Report a note of a tuning trial, or stop the trial after its deadline."""
+        """Ignore a note of a tuning trial, but stop the trial after its deadline."""
         self._check()
 
 
@@ -153,7 +153,7 @@ class TuningTask:
 
     @property
     def validation(self) -> Dataset:
-        """Validation texts for comparing tuning trials."""
+        """Validation texts on which tuning trials are compared."""
         assert self.splits.search.validation is not None
         return self.splits.search.validation
 
@@ -241,7 +241,7 @@ def open_study(task: TuningTask) -> Any:
 
 @contextmanager
 def study_errors_named(folder: Path) -> Iterator[None]:
-    """Convert database errors of the tuning study in ``folder`` to a ConfigError with its path."""
+    """Convert database errors of the tuning study in ``folder`` to errors that name its file."""
     optuna = require("optuna", extra="tune", purpose="lamatext tune")
     errors = require("sqlalchemy.exc", extra="tune", purpose="lamatext tune")
     try:
@@ -255,7 +255,7 @@ def study_errors_named(folder: Path) -> Iterator[None]:
 
 
 def _open_storage(optuna: Any, path: Path) -> Any:
-    """Open the SQLite file of a tuning study, even while another process creates its tables."""
+    """Open a tuning study's SQLite file, retrying while another process creates its tables."""
     errors = require("sqlalchemy.exc", extra="tune", purpose="lamatext tune")
     for attempt in range(1, STORAGE_ATTEMPTS + 1):
         try:
@@ -270,9 +270,10 @@ def _open_storage(optuna: Any, path: Path) -> Any:
 
 
 def _lock_in_transactions(engine: Any) -> None:
-    """Make each SQLite transaction of a tuning study lock the file at its beginning.
+    """Lock the SQLite file of a tuning study at the beginning of each transaction.
 
-    SQLite has no SELECT FOR UPDATE: without a lock two processes can take the same waiting trial.
+    SQLite has no SELECT FOR UPDATE: without a lock, two processes could run
+    the same queued trial.
     """
     sqlalchemy = require("sqlalchemy", extra="tune", purpose="lamatext tune")
 
@@ -321,7 +322,7 @@ def _enqueue_default(study: Any, task: TuningTask) -> None:
 
 
 def _parameters_of(recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any] | None:
-    """Convert a recipe to Optuna parameters for tuning; return None if a value is out of range."""
+    """Convert a recipe to Optuna parameters; return None if it is outside the tuned ranges."""
     point: dict[str, Any] = {}
     for name in _searched(recipe, fixed, recipe.model.name):
         value, domain = _setting(recipe, name), SPACE[name]
@@ -352,7 +353,7 @@ def _searched(recipe: Recipe, fixed: frozenset[str], model: str) -> Iterator[str
 
 
 def sample_settings(trial: Any, recipe: Recipe, fixed: frozenset[str]) -> dict[str, Any]:
-    """Sample values of the tuned settings from an Optuna trial."""
+    """Ask an Optuna trial to suggest a value for each tuned setting."""
     values: dict[str, Any] = {}
     model = recipe.model.name
     if model in SPACE["model.name"] and "model.name" not in fixed:
@@ -405,7 +406,7 @@ TrainTrial = Callable[[TuningTask, Recipe, Rows, Path, DeadlineProgress], Measur
 
 
 class _TrialEngine(NamedTuple):
-    """Resources for training tuning trials: order of the texts, progress and training function."""
+    """Resources that all tuning trials share: text order, progress and training function."""
 
     order: Rows  # of the training texts; a share is its beginning
     progress: Progress
@@ -447,7 +448,7 @@ def run_trials(
 
 
 def load_libraries(progress: Progress) -> None:
-    """Import the training libraries so that this does not count as tuning trial time."""
+    """Import the training libraries first, so that no tuning trial spends time on the import."""
     progress.stage("loading the training libraries")
     from lamatext.classifier import TextClassifier  # noqa: F401
     from lamatext.kernels.numba_compat import compile_cpu_kernels
@@ -462,10 +463,10 @@ def _tell(study: Any, trial: Any, state: str, value: float | None = None) -> Non
 
 
 def final_seconds(task: TuningTask, trials: list[Trial]) -> float:
-    """Estimate the time to reserve at the end of tuning, which is mainly for the final training.
+    """Estimate the time to reserve at the end of tuning, mainly for training the final model.
 
-    While no trial is within the limits, no time is reserved for the final training. It is used to
-    find such a trial, whose own model can be saved.
+    While no trial is within the limits, no time is reserved for the final training: it is better
+    spent on finding such a trial, whose own model can be saved.
     """
     finished = finished_trials(trials)
     try:
@@ -491,7 +492,7 @@ def closing_seconds(task: TuningTask) -> float:
 
 
 def _seconds_on_everything(task: TuningTask, trial: Trial) -> float:
-    """Estimate the duration of training a tuning trial's recipe on all texts."""
+    """Estimate how long it takes to train the recipe of a tuning trial on all texts."""
     more = len(task.splits.final.train) / max(1, len(task.train))
     return more * (trial.seconds or 0.0) / trial.share
 
@@ -528,7 +529,7 @@ def _run_trial(task: TuningTask, study: Any, trial: Any, engine: _TrialEngine) -
 
 
 def _shares(study: Any, task: TuningTask, *, only_last: bool) -> list[float]:
-    """Return the shares of the training texts that a tuning trial is trained on in turn."""
+    """Return the increasing shares of the training texts on which to train a tuning trial."""
     largest = study.user_attrs.get("largest_share", 1.0)
     texts = len(task.train)
     shares = [s for s in SHARES if s <= largest and (s * texts >= LEAST_TEXTS or s == largest)]
@@ -559,7 +560,7 @@ def _has_time(task: TuningTask, study: Any, measured: Measurements, share: float
 def _measure(
     task: TuningTask, study: Any, trial: Any, recipe: Recipe, share: float, engine: _TrialEngine
 ) -> tuple[Measurements, float]:
-    """Train a tuning trial on a share of the texts and measure its score.
+    """Train a tuning trial on a share of the texts and measure its score, size and latency.
 
     Returns:
         The measurements, and the value that the search maximizes: the score, less a penalty for
@@ -619,13 +620,13 @@ def score_model(folder: Path, task: TuningTask) -> tuple[float, float]:
 
 
 def measure_latency(predictor: Predictor, dataset: Dataset) -> float:
-    """Measure the latency of a tuned model: the lowest median of several rounds."""
+    """Measure the latency of a tuned model as the lowest median of several rounds."""
     texts = dataset.texts.to_pylist()
     return min(median_latency(predictor.predict_proba, texts) for _ in range(LATENCY_ROUNDS))
 
 
 def _nested_order(train: Dataset, seed: int) -> Rows:
-    """Order the training rows for tuning so that every leading share is stratified by class."""
+    """Order the training rows for tuning so that any first part of them is stratified by class."""
     generator = np.random.default_rng(seed)
     if train.is_multi_label:
         return generator.permutation(len(train))
@@ -638,7 +639,7 @@ def _nested_order(train: Dataset, seed: int) -> Rows:
 
 
 def _keep_best_models(task: TuningTask, study: Any) -> None:
-    """Delete the models of all tuning trials except the best, default and running trials."""
+    """Delete the models of all tuning trials except the best, the default and the running ones."""
     trials = read_trials(study)
     kept = {str(trial.number) for trial in trials if trial.state == RUNNING or trial.is_default}
     with suppress(ConfigError):
@@ -848,7 +849,7 @@ def _restore_model(folder: Path) -> None:
 
 @contextmanager
 def worker_processes(commands: list[list[str]]) -> Iterator[None]:
-    """Run additional worker processes on a tuning study for the duration of a block.
+    """Run additional worker processes for a tuning study until the block ends.
 
     They inherit a blocked SIGINT: Ctrl-C reaches this process alone, which ends the others.
     """
@@ -872,7 +873,7 @@ def worker_processes(commands: list[list[str]]) -> Iterator[None]:
 
 @contextmanager
 def _blocked_interrupts() -> Iterator[None]:
-    """Block SIGINT while starting tuning worker processes, which inherit the block."""
+    """Block SIGINT while tuning worker processes are started, so that it stays blocked in them."""
     if sys.platform == "win32":
         yield
         return

@@ -1,4 +1,4 @@
-"""``lamatext data``: list the named data sets."""
+"""``lamatext data``: list the named datasets."""
 
 import json
 from dataclasses import asdict
@@ -11,7 +11,7 @@ EXAMPLES = "LAMATEXT_DATA=data lamatext data"
 
 
 def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
-    """List the named data sets with their location, size, origin and license terms."""
+    """List the named datasets with their location, size, origin and license terms."""
     from lamatext.data.named_datasets import DATA_VARIABLE, list_datasets
 
     datasets = list_datasets()

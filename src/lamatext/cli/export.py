@@ -73,7 +73,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 def _export_files(
     model: Path, out: Path | None, web: Path | None, onnx: Path | None, storage: "Storage | None"
 ) -> None:
-    """Write the files that ``lamatext export`` produces, if the output folder is new or empty."""
+    """Write the outputs of ``lamatext export``, after checking that its folder is new or empty."""
     from lamatext.runtime.model_export import check_export_folder, export_folder, export_onnx
     from lamatext.views.web_export import export_web
 

@@ -79,10 +79,10 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Connect standard streams that the caller has closed to the null device.
+    """Open the null device for each standard stream that the caller of the program has closed.
 
-    Otherwise, the ``lamatext`` program would have no object to print to, and the next file that it
-    opens would get the file descriptor of a standard stream.
+    Otherwise, the program would have no object to print to, and the next file that it opens would
+    get the file descriptor of a standard stream.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -95,7 +95,7 @@ def _open_closed_streams() -> None:
 
 @contextmanager
 def _dropped_interrupts_repeated() -> Iterator[None]:
-    """Send SIGINT again if Python has swallowed a Ctrl-C while the ``lamatext`` program runs.
+    """Send SIGINT again if Python swallows a Ctrl-C while the ``lamatext`` program is running.
 
     Python ignores any exception in the callback of a weak reference or in a finalizer, and the
     libraries that ``lamatext tune`` uses run many of them.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def options_of(section: str) -> Callable[..., Any]:
-    """Return a ``typer.Option`` factory for the command-line options in one section of the help."""
+    """Return a factory of command-line options that appear in the given section of the help."""
     return partial(typer.Option, rich_help_panel=section)
 
 
@@ -122,7 +122,7 @@ IsQuiet = Annotated[
 
 
 def parse_share(value: str, option: str) -> float:
-    """Parse a command-line option for a share, given as ``3%`` or ``0.03``."""
+    """Parse the value of a command-line option that is a share, such as ``3%`` or ``0.03``."""
     try:
         share = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
     except ValueError:
@@ -218,7 +218,7 @@ def read_options(  # noqa: PLR0913 - one parameter per command-line option
 ) -> "ReadOptions":
     """Convert the command-line options for reading data to ``ReadOptions``.
 
-    Each command has a selection of these options.
+    Each command offers a selection of these options, see ``reads``.
     """
     from lamatext.data.read_options import ReadOptions
 
@@ -284,7 +284,7 @@ def check_outputs(
         models: the folders of the models that the command reads, whose files are never replaced.
 
     Raises:
-        ConfigError: a file exists, or is a folder.
+        ConfigError: an output file exists, is a folder, or is one of the inputs.
     """
     from lamatext.atomic_write import is_special_file, is_unfinished
     from lamatext.saved.format import FILES
@@ -311,7 +311,7 @@ def check_outputs(
 
 
 def _is_input(path: Path, source: str) -> bool:
-    """Return whether an output file is one of the files that are read as input."""
+    """Return whether the output file of a command is also one of its input files."""
     from lamatext.data.readers.folder_reader import data_files, glob_files, is_glob
 
     if is_glob(source):

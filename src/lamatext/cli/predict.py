@@ -212,7 +212,7 @@ def _write_stream(
     *,
     safe_csv: bool,
 ) -> int:
-    """Write predictions of ``lamatext predict`` as a stream and return the number of rows."""
+    """Write the predictions of ``lamatext predict`` batch by batch; return the number of rows."""
     from lamatext.data.writers import open_writer
 
     if path is None and sys.stdout.isatty():

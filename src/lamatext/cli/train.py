@@ -315,9 +315,9 @@ def _teacher_options(
 def _resolve_settings(
     values: dict[str, object], bases: dict[str, str | None], start: Path | None, out: Path
 ) -> "Recipe":
-    """Resolve the settings of ``lamatext train`` from its options or the model given by ``--from``.
+    """Resolve the settings of ``lamatext train`` from its options and the ``--from`` model.
 
-    ``bases`` maps each option that names settings to start from to its value.
+    ``bases`` maps the options that choose a base recipe or network to their values.
     """
     from lamatext.errors import ConfigError
     from lamatext.recipes import continue_recipe, resolve_recipe
@@ -404,7 +404,7 @@ def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> l
 
 
 def _work_for_another_process(device: str) -> None:
-    """Run as a worker process of ``lamatext train`` if torchrun has started this process as one."""
+    """Run this process as a worker of ``lamatext train`` if torchrun launched it as one."""
     if "LOCAL_RANK" in os.environ and os.environ.get("RANK", "0") != "0":
         from lamatext.training.process_worker import main
 
@@ -413,7 +413,7 @@ def _work_for_another_process(device: str) -> None:
 
 @contextmanager
 def _join_processes(devices: int | None, device: str) -> Iterator[None]:
-    """Validate ``lamatext train --device`` and start the worker processes of the training."""
+    """Check ``--device`` and run the processes of ``lamatext train`` until the block ends."""
     options.check_device(device)
     from lamatext.training.process_group import training_processes
     from lamatext.training.trainer import pick_device

@@ -39,7 +39,7 @@ def replace_network(recipe: Recipe, model: str) -> Recipe:
 
     The network's own sizes and its text settings are those of the paper's recipe for it (a
     Transformer needs its embedding width, ``lama-ctx-dp`` its λ). A pretrained encoder (``bert``)
-    also needs its own optimizer settings: it does not survive another network's learning rate.
+    also needs its own optimizer settings: another network's learning rate would ruin its weights.
     """
     if model not in MODEL_NAMES:
         raise ConfigError(
@@ -101,7 +101,7 @@ def continue_recipe(
     Args:
         recipe: the settings of the trained model.
         values: settings by dotted name, which take precedence.
-        again: whether the model was itself continued, so that its settings have these changes.
+        again: whether the model continued another one, so that its settings have these changes.
         where: the origin of ``values``, for error messages.
     """
     training = recipe.training
@@ -122,7 +122,7 @@ def continue_recipe(
 
 
 def changeable_values(recipe: Recipe) -> dict[str, object]:
-    """Return the recipe settings that may change when training of a model is continued."""
+    """Return the recipe settings that may change when the training of a model is continued."""
     name = recipe.model.name
     values = recipe_values(recipe).items()
     return {key: value for key, value in values if key in MAY_CHANGE and has_effect(key, name)}

@@ -35,7 +35,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def empty_cache() -> Iterator[None]:
-    """Use an empty temporary cache folder, so that timings include all computation."""
+    """Use an empty temporary cache inside the context, so that timings include all computation."""
     before = os.environ.get("LAMATEXT_CACHE")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LAMATEXT_CACHE"] = folder
@@ -104,7 +104,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def _digest_texts(digest: hashlib.blake2b, texts: pa.ChunkedArray) -> None:
-    """Add texts to the hash of a cache key, regardless of how the Arrow column is chunked."""
+    """Add texts to the hash of a cache key, independently of the chunking of their Arrow column."""
     lengths = hashlib.blake2b(digest_size=16)
     for chunk in texts.chunks:
         column = chunk.cast(pa.large_string())

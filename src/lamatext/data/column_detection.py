@@ -1,4 +1,4 @@
-"""Column detection: which columns hold the texts and the labels, by their names and contents."""
+"""Column detection: finding the text and label columns of a table by their names and values."""
 
 import json
 import re
@@ -45,7 +45,7 @@ _CODE = r"^\s*\S*\d\S*\s*$"
 # Two words, or a run of characters of a script that is written without spaces.
 _SEVERAL_WORDS = r"\S\s+\S|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{4}"
 _LABEL_LENGTH = 60  # characters; values with a longer mean are not labels
-_CLEAR_LENGTH = 1.5  # ratio of the mean lengths of two text columns that makes the choice clear
+_CLEAR_LENGTH = 1.5  # ratio of the weights of two text columns that makes the choice clear
 _CLEAR_VALUES = 8  # ratio of the numbers of values of two label columns that makes it clear
 _MAX_PROFILES = 1000  # columns
 _MAX_LISTED = 20  # columns in a message
@@ -74,9 +74,10 @@ def is_known_name(column: str) -> bool:
 def choose_by_name(
     columns: Sequence[str], options: ReadOptions, name: str
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Choose the text and label columns by name (requested, used in training, or typical).
+    """Choose the text and label columns by name, or return None for those that remain undecided.
 
-    Either result is None if the names do not decide.
+    A column is chosen if the user requested it, else if the model was trained on a column of that
+    name, else if its name is typical of text or label columns.
 
     Args:
         columns: the names of all columns.
@@ -107,7 +108,7 @@ def choose_by_name(
 def choose_text_by_name(
     columns: Sequence[str], options: ReadOptions, name: str
 ) -> tuple[str, ...] | None:
-    """Choose the text columns by name (requested, used in training, or typical), or return None."""
+    """Choose the text columns like ``choose_by_name``, or return None if undecided."""
     if options.text_columns:
         for column in options.text_columns:
             check_column(columns, column, name, "--text-column")
@@ -136,7 +137,7 @@ def explain_choice(
     texts: tuple[str, ...] | None,
     labels: tuple[str, ...] | None = None,
 ) -> list[str]:
-    """Return notes on why text and label columns were chosen by name, and on missing columns.
+    """Return notes for the user on text and label columns that were chosen by name or are missing.
 
     Args:
         columns: the names of all columns.
@@ -317,7 +318,7 @@ def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Prof
 
 
 def parse_lists(column: pa.Array | pa.ChunkedArray) -> list[list[str] | None] | None:
-    """Parse a column of JSON lists of labels, or return None if it is empty or has other values."""
+    """Parse a label column of JSON lists; return None if it is empty or has any other value."""
     values = column.to_pylist()
     present = [value for value in values if value is not None]
     if not present or not all((value[:1], value[-1:]) == ("[", "]") for value in present):
@@ -367,9 +368,9 @@ def _profile(column: pa.ChunkedArray, name: str) -> _Profile:
 
 
 def label_separator(labels: pa.ChunkedArray) -> str | None:
-    """Detect the separator that joins several labels in a value of a label column, or return None.
+    """Detect the separator between several labels in a cell of a label column, or return None.
 
-    Splitting at a separator gives few labels that repeat in many different combinations.
+    Splitting the cells at a separator yields short labels that recur in other cells.
     """
     distinct = pc.unique(labels).to_pylist()
     for separator in LABEL_SEPARATORS:

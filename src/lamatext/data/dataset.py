@@ -79,7 +79,7 @@ class Dataset:
     def rename_labels(self, names: dict[str, str]) -> "Dataset":
         """Return a copy of the dataset with renamed labels.
 
-        A label that is not in ``names`` stays as it is. Each label occurs at most once in a list.
+        A label that is not in ``names`` is kept. Labels that become equal in a list are merged.
         """
         labels = self.require_labels()
         renamed: list[Any] = [
@@ -91,9 +91,9 @@ class Dataset:
         return replace(self, labels=pa.chunked_array([pa.array(renamed, labels.type)]))
 
     def concatenate(self, other: "Dataset") -> "Dataset":
-        """Concatenate this dataset and another one, both of which must have labels.
+        """Return the concatenation of this dataset and another; both must have labels.
 
-        Texts of both that have the same group value are in one group.
+        Texts with the same group value are in one group, even if they are from different datasets.
         """
         first, second = self.require_labels(), other.require_labels()
         if self.is_multi_label != other.is_multi_label:
@@ -132,7 +132,7 @@ def dataset_fingerprint(dataset: Dataset) -> str:
 
 
 def _string_blocks(names: list[str]) -> Iterator[NDArray[np.str_]]:
-    """Yield a dataset's labels in blocks of NumPy strings that are as long as the longest label."""
+    """Yield a dataset's labels in blocks of fixed-width NumPy strings, to hash them."""
     longest = max(map(len, names), default=1) or 1
     size = max(1, _BLOCK_CHARACTERS // longest)
     for start in range(0, len(names), size):
@@ -147,7 +147,7 @@ def text_batches(column: pa.ChunkedArray, size: int = 4096) -> Iterator[pa.Array
 
 
 def _join_group_values(first: Dataset, second: Dataset) -> pa.ChunkedArray | None:
-    """Join the group values of two datasets; without any, a text is in no group."""
+    """Concatenate the group values of two datasets; they are empty for a dataset without groups."""
     if first.group_values is None and second.group_values is None:
         return None
     chunks = []
@@ -160,7 +160,7 @@ def _join_group_values(first: Dataset, second: Dataset) -> pa.ChunkedArray | Non
 
 
 def _take_rows(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
-    """Select rows of a dataset column; ascending rows do not require a copy of the whole column."""
+    """Select rows of a dataset column, without copying the whole column if they are ascending."""
     if (np.diff(rows) < 0).any():
         return column.take(pa.array(rows, pa.int64()))
     starts = np.cumsum([0, *(len(chunk) for chunk in column.chunks)])

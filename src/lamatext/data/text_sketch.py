@@ -1,10 +1,10 @@
-"""Sketch of the training texts: a sample of hashes that identifies these texts in another file.
+"""Sketch of the training texts: a sample of their hashes, to recognize them in other data.
 
 A text is hashed without case, punctuation, digits and spaces. A sketch keeps the 1,024 smallest of
-all hashes (a bottom-k sample): texts of another file with a hash in their range can be checked, and
-those among the kept hashes were training texts. With at most 1,024 training texts, it keeps every
-hash, and all texts can be checked. A text cannot be computed from its hash of 32 bits, but whoever
-guesses a whole text can check whether it was probably a training text.
+all hashes (a bottom-k sample). A text of another file can be checked if its hash is in the range of
+the kept hashes: it was a training text if its hash is one of them. With at most 1,024 training
+texts, the sketch keeps every hash, and all texts can be checked. A text cannot be computed from its
+32-bit hash, but whoever guesses a whole text can check whether it was probably a training text.
 """
 
 import base64
@@ -60,13 +60,13 @@ class TextSketch:
     def as_json(self) -> dict[str, object]:
         """Return the sketch of the training texts as a JSON object for ``config.json``.
 
-        The hashes are little-endian numbers of 32 bits in base64.
+        The hashes are little-endian 32-bit integers in base64.
         """
         encoded = base64.b64encode(self.hashes.astype("<u4").tobytes()).decode("ascii")
         return {"hashes": encoded, "texts": self.texts}
 
     def recognize(self, texts: "pa.ChunkedArray") -> tuple[int, int]:
-        """Count the given texts that are in the sketch, and the texts that it can check."""
+        """Return how many of the given texts are in the sketch, and how many it can check."""
         hashes, checked = _hashes(texts), len(texts)
         if self.texts > len(self.hashes):
             hashes = hashes[hashes <= self.hashes[-1]]

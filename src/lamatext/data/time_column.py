@@ -1,4 +1,4 @@
-"""Time columns: dates, times and numbers as seconds, to hold out the newest texts for testing."""
+"""Time columns: conversion of dates and times to seconds, to hold out the newest texts."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

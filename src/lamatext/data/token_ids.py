@@ -178,7 +178,7 @@ def frame_words(words: Sequence[str]) -> tuple[NDArray[np.uint32], Indices]:
 
 
 class EncodedTexts(NamedTuple):
-    """Encoded texts: their word ids, their words, and the numbers of all and of known words."""
+    """Encoded texts: word ids, words, and the number of words and of known words per text."""
 
     ids: TokenIds  # word ids of each text
     words: Sequence[Sequence[str]] | FramedTexts  # all words of each text, known or not

@@ -1,4 +1,4 @@
-"""Tokenizers: text to words with their character spans, and the tokenized texts of a dataset."""
+"""Tokenizers: splitting texts into words with character spans, and storing tokenized texts."""
 
 import re
 import unicodedata
@@ -38,7 +38,7 @@ _SOUTHEAST_ASIAN = (
 UNSPACED = _IDEOGRAPHS + _SOUTHEAST_ASIAN  # characters of scripts that are written without spaces
 _STACKERS = "\u1039\u17d2"  # signs of Burmese and Khmer that write the next letter below the last
 _VOWEL_AM = "\u0e33\u0eb3"  # vowel of Thai and Lao: a letter that belongs to the one before
-_YAMAKKAN = "\u0ece"  # mark of Lao that Unicode 14, and so Python 3.11, does not know
+_YAMAKKAN = "\u0ece"  # Lao mark that Unicode 14, and thus Python 3.11, does not know
 _VARIATION_SELECTORS = "\U000e0100-\U000e01ef"  # marks that choose a variant of an ideograph
 _JOINERS = "\u200c\u200d"  # zero width non-joiner and joiner
 
@@ -96,7 +96,7 @@ class WordTokenizer:
 class SpacyTokenizer:
     """Tokenizer that applies spaCy's rules for English and drops whitespace tokens.
 
-    The paper uses it.
+    It is the tokenizer that the paper uses.
     """
 
     def __init__(self, *, lower: bool = True) -> None:
@@ -137,7 +137,7 @@ Script = Literal["ideographs", "katakana", "letters"]
 
 
 def unspaced_script(word: str) -> Script | None:
-    """Return the kind of script without spaces (such as Chinese) that a tokenized word is in.
+    """Return which kind of script without spaces, such as Chinese, a tokenized word is written in.
 
     Return None for a word in a script with spaces, a number or a sign.
     """

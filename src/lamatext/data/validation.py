@@ -34,7 +34,7 @@ def text_list(texts: Texts) -> list[str]:
 
 
 def check_is_list(texts: object) -> None:
-    """Validate that the input is a list of texts, or raise DataError."""
+    """Raise DataError if texts are passed as a single string or an object that is not iterable."""
     if isinstance(texts, str):
         raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
     if not isinstance(texts, Iterable):
@@ -158,7 +158,7 @@ _LIST_TYPES = (list, tuple, set, frozenset, np.ndarray)
 
 
 def group_column(groups: Groups, text_count: int) -> pa.ChunkedArray:
-    """Validate one group per text and return the groups as strings, a missing one as ""."""
+    """Validate one group per text and return the groups as strings, with "" for a missing one."""
     _check_group_list(groups)
     values = _as_list(groups)
     if len(values) != text_count:

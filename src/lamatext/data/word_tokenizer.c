@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define OPEN 2 /* the marks around a word, as in framed_texts.py */
+#define OPEN 2 /* the marks around a word, as in token_ids.py */
 #define CLOSE 3
 #define UNKNOWN 1 /* the id of a word outside the vocabulary */
 
@@ -59,7 +59,7 @@ static inline slot *find_slot(const encoder *e, uint32_t tag, const uint8_t *wor
     }
 }
 
-/* Fill the slots of a vocabulary, of which each is free at first. */
+/* Fill the slots of a vocabulary, all of which are free at first. */
 void build_slots(const encoder *e) {
     for (int64_t i = 0; i < e->size; i++) {
         const uint8_t *word = e->bytes + e->starts[i];
@@ -88,8 +88,9 @@ static inline const uint8_t *end_of_word(const uint8_t *place, const uint8_t *en
     }
 }
 
-/* Decode UTF-8, of surrogates too, which is valid as Python has encoded it; a damaged end of the
- * word is cut off. Returns the end of the code points, at most one per byte. */
+/* Decode UTF-8 (surrogates included), which is valid because Python has encoded it; an incomplete
+ * character at the end of the word is dropped. Returns the end of the code points, at most one per
+ * byte. */
 static uint32_t *decode(const uint8_t *place, const uint8_t *end, uint32_t *out) {
     while (place < end) {
         uint32_t first = *place++;

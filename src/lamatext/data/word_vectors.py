@@ -1,4 +1,4 @@
-"""Initial word vectors: an SVD or word2vec trained on the texts, a GloVe file, or random."""
+"""Initial word vectors: trained on the texts (SVD, word2vec), read from a GloVe file, or random."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -124,7 +124,7 @@ def train_word2vec(
 
 
 def frequent_words(path: Path, count: int) -> list[str]:
-    """Return the first words in a word vector file, which are usually the most frequent.
+    """Return the first ``count`` words in a word-vector file, usually the most frequent ones.
 
     The file is in GloVe or word2vec format, compressed or not.
     """
@@ -135,7 +135,7 @@ def frequent_words(path: Path, count: int) -> list[str]:
         if number == 1 and values.isdigit():
             continue  # the header of word2vec
         if not _starts_with_number(values):
-            continue  # an entry of several words, which no tokenizer gives
+            continue  # an entry of several words, which no tokenizer returns
         words.append(word)
         if len(words) == count:
             break
@@ -166,7 +166,7 @@ def read_vectors(path: Path, vocabulary: Vocabulary, width: int, seed: int) -> t
 
 
 def _read_words(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield the number of each line in a file of word vectors, its word and its unparsed vector.
+    """Yield (line number, word, unparsed vector) for each line of a word-vector file.
 
     Lines that are not UTF-8 are skipped. Some files have tabs instead of spaces.
     """
@@ -178,7 +178,7 @@ def _read_words(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _starts_with_number(values: str) -> bool:
-    """Return whether the rest of a line in a word vector file starts with a number."""
+    """Return whether a number follows the first word in a line of a word-vector file."""
     try:
         float(values.partition(" ")[0])
     except ValueError:

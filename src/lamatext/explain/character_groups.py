@@ -34,7 +34,7 @@ ASAT = "\u103a"  # the Burmese mark of a final consonant
 
 
 def group_characters(explanation: Explanation, ngrams: NgramModel) -> Explanation:
-    """Merge an explanation's single characters, as of Chinese text, into readable groups.
+    """Merge the single characters of an explanation (in Chinese text, for example) into groups.
 
     The contribution of a group is the sum of those of its characters.
     """

@@ -1,4 +1,4 @@
-"""Contribution of each word of a text to the logit of each class, by attention or by occlusion.
+"""Contributions of words to the logits of a text, computed from attention or by occlusion.
 
 Networks with attention: the classifier head (the network's last layers) is piecewise linear, so at
 the text embedding S the logit of class c equals Σⱼ sⱼ·gⱼ plus a constant, with gⱼ = ∂logit_c/∂sⱼ.

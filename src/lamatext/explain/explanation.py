@@ -63,7 +63,7 @@ class Explanation:
 
     @property
     def best(self) -> int:
-        """Index of the predicted class of the explanation.
+        """Index of the class that the model predicts for the explained text.
 
         It is the most probable class. For a multi-label model, it is the most probable of the
         predicted labels, or of all labels if none is predicted.
@@ -75,19 +75,19 @@ class Explanation:
 
     @property
     def predicted(self) -> Label:
-        """Label of the predicted class of the explanation."""
+        """Label of the class that the model predicts for the explained text."""
         return self.labels[self.best]
 
     @property
     def probability(self) -> float:
-        """Probability of the explanation's predicted class."""
+        """Probability of the class that the model predicts for the explained text."""
         return float(self.probabilities[self.best])
 
     @property
     def predicted_labels(self) -> list[Label]:
         """Labels that the model assigns to the explained text, the most probable first.
 
-        It is one label or, for a multi-label model, every label whose probability reaches its
+        There is one label or, for a multi-label model, every label whose probability reaches its
         threshold.
         """
         if self.thresholds is None:
@@ -237,7 +237,7 @@ class Explanation:
 
 
 def _rounded(values: Floats) -> list[float]:
-    """Round contributions to float32 precision, so that they still add up to the logit."""
+    """Round the numbers of an explanation to nine digits, which suffice to restore each float32."""
     return [float(f"{value:.9g}") for value in values.tolist()]
 
 

@@ -204,7 +204,10 @@ def sample_rows(count: int, size: int, seed: int) -> NDArray[np.int64]:
 
 
 def keep_words(text: str, spans: Sequence[Span], words: Sequence[int]) -> str:
-    """Reduce a text to the given words for a faithfulness test, keeping gaps between neighbours."""
+    """Reduce a text to the given words for a faithfulness test.
+
+    The gap between adjacent words is kept; other gaps become a space.
+    """
     pieces, last = [], None
     for t in words:
         start, end = spans[t]

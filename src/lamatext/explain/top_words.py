@@ -143,7 +143,7 @@ class _Tally:
 
 
 def head_overlap(weights: Floats) -> float:
-    """Return how much the attention heads agree on their top words, from 0 to 1.
+    """Return how much the attention heads of an explanation attend to the same words, from 0 to 1.
 
     For weights (M, T), the overlap is the mean over pairs of heads of Σₜ min(αᵢₜ, αⱼₜ).
     """

@@ -36,13 +36,13 @@ Labels = NDArray[Any]  # (n,) class indices, or (n, L) 0/1 for each label
 Rows = NDArray[np.int64]
 BLOCK = 50_000  # texts whose n-grams are counted at once for document frequencies
 MAX_COUNT = 65_535  # of an n-gram in a text; larger counts are cut to it
-FREQUENT = 100_000  # document frequencies are told apart up to this
+FREQUENT = 100_000  # document frequencies are distinguished up to this value
 
 
 class Frequencies(NamedTuple):
-    """Document frequencies of n-grams in all texts, for fitting a model to a sample of them."""
+    """Document frequencies of n-grams in all texts, for fitting a model to a sample of texts."""
 
-    tables: tuple[tuple[NDArray[np.uint32], Rows], ...]  # n-grams, ascending; texts with each
+    tables: tuple[tuple[NDArray[np.uint32], Rows], ...]  # n-grams, ascending; number of texts
     texts: int
 
 

@@ -1,4 +1,4 @@
-"""N-gram hashing: runs of words, and runs of characters inside each word, as 32-bit hash keys.
+"""N-gram hashing: 32-bit keys for runs of words, and for runs of characters inside each word.
 
 The hash uses additions, multiplications, shifts and exclusive-ors modulo 2³² only, so that another
 language (JavaScript with ``Math.imul``) computes the same key. A word is framed by two marks, as
@@ -172,7 +172,7 @@ def _starts(ascending: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _hash_sums(words: Sequence[str], bounds: NDArray[np.int64], spec: NgramSpec) -> list[_Sums]:
-    """Hash all n-grams of the texts, given as a list of words with text boundaries."""
+    """Compute the unfinished hashes of all n-grams of texts, given as one list of words."""
     if not words:
         return []
     points, lengths = frame_words(words)

@@ -136,7 +136,7 @@ class ClassMixture(NamedTuple):
         return np.einsum("ij,jk->ik", self.matrix, weights), self.apply(bias)
 
     def for_all_classes(self, seen: NDArray[np.int64], classes: int) -> "ClassMixture":
-        """Extend the linear map of n-gram logits to all classes, leaving unseen ones unchanged."""
+        """Extend the map of n-gram logits to all classes, leaving unseen classes unchanged."""
         matrix, shift = np.eye(classes, dtype=np.float32), np.zeros(classes, np.float32)
         matrix[np.ix_(seen, seen)] = self.matrix
         shift[seen] = self.shift
@@ -285,7 +285,7 @@ def is_within(array: NDArray[Any], limit: float) -> bool:
 
 
 def ngram_specs(settings: NgramSettings) -> list[NgramSpec]:
-    """Return the kinds of n-grams in each table of the n-gram model."""
+    """Return the lengths of the n-grams in each table of the n-gram model."""
     words = [NgramSpec(settings.max_words, None)]
     return [*words, NgramSpec(0, CHARACTERS)] if settings.characters is True else words
 

@@ -12,8 +12,8 @@ A fit can start from weights w⁰, b⁰; the penalty is then the distance from t
 while all its variables are 0.
 
 With many classes, few texts are near the margin of each. Then an SVM is fitted to a working set of
-texts. The texts that violate the optimality conditions most are added to it until none does. The
-margins of all texts are computed for ``LANES`` classes at once, in SIMD vectors.
+texts, to which the texts that violate the optimality conditions most are added until no text does.
+The margins of all texts are computed for ``LANES`` classes at once, in SIMD vectors.
 Shapes: n texts, K n-grams, N values that are not zero, m texts of a working set.
 """
 

@@ -1,1 +1,1 @@
-"""Readers of CSV, JSONL, Parquet and text files, folders and the Hugging Face Hub."""
+"""Readers of CSV, JSONL, Parquet, Excel and text files, folders and the Hugging Face Hub."""

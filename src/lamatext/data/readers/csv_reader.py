@@ -1,4 +1,4 @@
-"""CSV and TSV reader: all columns as strings, quoted line ends, errors with line numbers.
+"""CSV and TSV reader: string columns, line breaks in quoted fields, errors with line numbers.
 
 The dialect (separator and quotes) and a missing header are detected from the first rows.
 """
@@ -63,7 +63,7 @@ def csv_table(  # noqa: PLR0913 - the file and how it is written
         dialect: the separator and the quotes.
         columns: the column names; None reads them from the header.
         has_header: whether the first row has the column names; None detects it.
-        expects_header: the answer if detection finds no evidence.
+        expects_header: whether to assume a header if detection finds no evidence.
         max_record: the longest row, in bytes.
         log: receives the dialect and the bad rows; by default a bad row is an error.
     """
@@ -94,7 +94,7 @@ def csv_table(  # noqa: PLR0913 - the file and how it is written
 def _columns_and_body(
     parser: "_Parser", block: Block, has_header: bool, log: ReadLog
 ) -> tuple[tuple[str, ...], Block]:
-    """Return the column names of a CSV file and its first block without any header."""
+    """Return the column names of a CSV file and its first block without the header, if any."""
     columns, body = parser.header(block)
     if has_header:
         return columns, body
@@ -106,7 +106,7 @@ def _columns_and_body(
 
 
 def first_rows(blocks: Iterator[Block]) -> Block | None:
-    """Return the first block of a CSV file that is not blank."""
+    """Return the first block of a CSV file that is not blank, or None if there is none."""
     return next((block for block in blocks if block.data.strip()), None)
 
 
@@ -118,10 +118,10 @@ def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
 
 
 def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
-    """Return the CSV dialect of the training file, or None if it does not fit the file to read.
+    """Return the CSV dialect of the training file, or None if it does not fit the current file.
 
-    It fits if the table then has the model's text columns, and if no other dialect makes the rows
-    more regular. A file without the separator may consist of texts only.
+    It fits if it yields the model's text columns, and if the detected dialect does not make the
+    rows more regular. A file without the separator may consist of texts only.
     """
     if layout.separator is None:
         return None
@@ -148,7 +148,7 @@ def _first_row(block: Block, dialect: Dialect) -> tuple[str, ...]:
 
 
 def _numbered_columns(cells: Sequence[str]) -> tuple[str, ...]:
-    """Return names for the columns of a CSV file without a header."""
+    """Return names such as ``column 1`` for the columns of a CSV file without a header."""
     return tuple(f"column {number}" for number in range(1, len(cells) + 1))
 
 
@@ -160,7 +160,7 @@ def describe_dialect(dialect: Dialect) -> str:
 
 
 def _detect_header(parser: "_Parser", block: Block, *, default: bool) -> bool:
-    """Return whether a CSV file's first row has the column names, ``default`` without evidence."""
+    """Return whether the first row of a CSV file is a header (``default`` without evidence)."""
     columns, body = parser.header(block)
     end = body.data.rfind(b"\n", 0, _SAMPLE) + 1 or len(body.data)
     sample = Block(body.data[:end], body.line)
@@ -262,7 +262,7 @@ def _quoted_fields(
 
 
 def _row_end(data: bytes, dialect: Dialect) -> int:
-    """Return the position after the last CSV line end outside quotes, or 0 if there is none."""
+    """Return the position after the last line end outside CSV quotes, or 0 if there is none."""
     end = 0
     for start, stop in _unquoted_spans(data, dialect):
         end = data.rfind(b"\n", start, stop) + 1 or end
@@ -284,7 +284,7 @@ def _row_lines(block: Block, dialect: Dialect) -> list[int]:
 
 
 def _blank_misquoted_lines(data: bytes, line: int, dialect: Dialect, log: ReadLog) -> bytes:
-    """Blank CSV lines with an opening quote that is closed only in a later row.
+    """Blank out CSV lines with an opening quote that is closed only in a later row.
 
     Such a quote is recognized by a quoted field that contains a line end and is not followed by a
     separator or a line end. Without this check, the rows in between would be lost without a
@@ -464,7 +464,7 @@ def split_lines(sample: str) -> list[str]:
 
 
 def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[float, int]:
-    """Return the share of CSV rows with as many fields as the first, and its number of fields."""
+    """Return the share of CSV rows that have as many fields as the first row, and that number."""
     reader = csv.reader(
         lines,
         delimiter=dialect.separator,
@@ -488,12 +488,12 @@ def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[fl
 
 
 def is_header(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> bool | None:
-    """Return whether the first row of a CSV file has column names, or None without evidence.
+    """Return whether the first row of a CSV file is a header, or None without evidence.
 
-    A typical column name is one. Otherwise the row holds data if one of its cells is too long for a
-    name, or is a value like the others of its column, which has only numbers or repeated values. It
-    is a header if its cell is unlike all others of such a column, unless it also has a text that
-    shares words with other texts: its label may just be rare.
+    A row with a typical column name is a header. Otherwise, a row is data if one of its cells is
+    too long for a column name or is like the values below it (see ``_is_column_name``). It is a
+    header if one of its cells is unlike the values below it, unless another cell shares words with
+    the texts below it: then the row may also be data with a rare label.
 
     Args:
         names: the cells of the first row.
@@ -513,7 +513,11 @@ def is_header(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> boo
 
 
 def _is_column_name(name: str, values: Sequence[str | None]) -> bool | None:
-    """Return whether a cell is unlike all values of its CSV column, or None if they are varied."""
+    """Return whether the first cell of a CSV column is a name, not a value, or None if unclear.
+
+    It is clear only in a column of numbers, where a value is a number, and in a column of repeated
+    values, where a value is one of them.
+    """
     if not name.strip():
         return None
     if all(_NUMBER.fullmatch(value or "") for value in values):
@@ -523,6 +527,6 @@ def _is_column_name(name: str, values: Sequence[str | None]) -> bool | None:
 
 
 def _shares_words(name: str, values: Sequence[str | None]) -> bool:
-    """Return whether a cell of the first CSV row has a word of the cells below it."""
+    """Return whether a cell of the first CSV row shares a word with the cells below it."""
     words = set(_WORD.findall(name.casefold()))
     return any(not words.isdisjoint(_WORD.findall((value or "").casefold())) for value in values)

@@ -37,10 +37,10 @@ Cells = list[str | None]
 
 
 def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None = None) -> Table:
-    """Open the first sheet of an Excel workbook that looks like a table.
+    """Open an Excel workbook as a table, reading the first sheet that looks like one.
 
-    The first row that is neither empty nor a title has the column names. Numbers, dates and truth
-    values are written as text; formulas have the value that Excel computed last.
+    The first row that is neither empty nor a title has the column names. Numbers, dates and
+    booleans are converted to text; a formula is read as the value that Excel computed last.
     """
     openpyxl = require("openpyxl", extra="excel", purpose="reading an Excel file")
     name = source_name(source)
@@ -111,7 +111,7 @@ def _unpacked_size(content: Any, name: str) -> int:
 
 
 def _count_tags(part: IO[bytes]) -> int:
-    """Count the tags in an XML part of an Excel workbook; raise ValueError if nested too deeply."""
+    """Count the XML tags in a part of an Excel workbook; raise ValueError if they nest too deep."""
     parser, depth, tags = ParserCreate(), 0, 0
 
     def start(_: str, __: dict[str, str]) -> None:
@@ -173,7 +173,7 @@ def _is_table(first: Sequence[tuple[int, Cells]]) -> bool:
 
 
 def _without_titles(first: Sequence[tuple[int, Cells]]) -> Iterator[tuple[int, Cells]]:
-    """Skip title rows above the header of an Excel sheet, which have far fewer values."""
+    """Skip the title rows of an Excel sheet: rows above the header that have far fewer values."""
     values = [sum(cell is not None for cell in cells) for _, cells in first]
     usual = median(values)
     fewest = min(usual, max(2, usual / 2))

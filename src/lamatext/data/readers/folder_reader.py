@@ -1,4 +1,4 @@
-"""Folder reader: one file per split, one folder per label, or shards of one data set.
+"""Folder reader: one file per split, one folder per label, or shards of one dataset.
 
 Shards are Parquet or JSONL files with the same columns, which are read as one table. They are in a
 folder or match a glob pattern.
@@ -59,7 +59,7 @@ def folder_has_split(root: Path, split: str) -> bool:
 
 
 def data_files(root: Path) -> list[Path]:
-    """Return the tables of a data folder, and the texts in its label folders, for any split."""
+    """Return the table files in a data folder and the text files in its label folders."""
     tables = [path for path in root.iterdir() if is_table_file(path)]
     labels = [_label_folders(folder) for folder in (root, *(root / split for split in _SPLITS))]
     return tables + [file for folders in labels for one in folders for file in _text_files(one)]
@@ -106,7 +106,7 @@ def _label_folders_table(name: str, folders: Sequence[Path], options: ReadOption
 
 
 def _text_batches(folder: Path, options: ReadOptions) -> Iterator[list[str]]:
-    """Yield the texts in a label folder in batches, to limit the memory use."""
+    """Yield the texts of a label folder in batches, to limit memory use."""
     texts: list[str] = []
     characters = 0
     for path in _text_files(folder):
@@ -136,8 +136,8 @@ def glob_files(source: str) -> list[Path]:
 def shards_in_folder(folder: Path, split: str) -> list[Path]:
     """List the shard files of the training or test data in a folder.
 
-    They are in the order of their names; subfolders are not searched. If files are named after
-    splits (``train-0.parquet``), those of the split are returned; otherwise all are training data.
+    They are sorted by name; subfolders are not searched. If files are named after splits
+    (``train-0.parquet``), those of the split are returned; otherwise all are training data.
     """
     files = [path for path in sorted(folder.iterdir()) if _is_shard(path)]
     by_split = [path for path in files if path.name.startswith(f"{split}-")]
@@ -153,8 +153,8 @@ def _is_shard(path: Path) -> bool:
 def shards_table(name: str, files: Sequence[Path], options: ReadOptions) -> Table:
     """Open shards as one table, opening each shard only when its rows are read.
 
-    Empty shards are skipped, with a note. All others need the same columns. A short shard of CSV
-    may not show its dialect and header, so those of the first one are used if they fit.
+    Empty shards are skipped, with a note. All others must have the same columns. A short CSV shard
+    may not show its dialect and header, so those of the first shard are used if they fit.
     """
     log = ReadLog(name, options.max_bad_rows)
     used = _used_shards(files, log)

@@ -1,4 +1,4 @@
-"""Hugging Face Hub reader: data sets named ``hf:OWNER/NAME`` or ``hf:OWNER/NAME:CONFIG``."""
+"""Hugging Face Hub reader: datasets named ``hf:OWNER/NAME`` or ``hf:OWNER/NAME:CONFIG``."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _BATCH_ROWS = 8192
 
 
 def hub_table(source: str, split: str, log: ReadLog | None = None) -> Table:
-    """Open the training or test data of a Hugging Face Hub data set as a table.
+    """Open the training or test data of a Hugging Face Hub dataset as a table.
 
     Labels that are class indices are replaced with the class names.
     """
@@ -38,7 +38,7 @@ def hub_table(source: str, split: str, log: ReadLog | None = None) -> Table:
 
 
 def hub_splits(source: str) -> list[str]:
-    """Return the split names of a Hugging Face Hub data set, such as train and test."""
+    """Return the split names of a Hugging Face Hub dataset, such as train and test."""
     datasets = require("datasets", extra="hub", purpose=f"reading {source}")
     path, config = _parse_address(source)
     try:
@@ -62,7 +62,7 @@ def _parse_address(source: str) -> tuple[str, str | None]:
 
 
 def _with_class_names(batch: pa.RecordBatch, features: Any) -> pa.RecordBatch:
-    """Replace class indices of a Hugging Face Hub data set with class names, and -1 with null."""
+    """Replace class indices of a Hugging Face Hub dataset with class names, and -1 with null."""
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         class_names = getattr(features[name], "names", None)

@@ -1,6 +1,6 @@
-"""JSON columns of a table: strings that JSONL output writes as numbers, lists and objects.
+"""JSON columns of a table: columns of JSON text, which JSONL output inserts without quoting it.
 
-The column is marked in the metadata of its Arrow field, which Parquet files keep.
+Such a column is marked in the metadata of its Arrow field, which Parquet files preserve.
 """
 
 import json
@@ -54,7 +54,7 @@ def _json_values(batch: pa.RecordBatch, position: int) -> Sequence[str]:
 
 
 def _python_values(batch: pa.RecordBatch, position: int) -> list[Any]:
-    """Return a column as Python objects; times that Python cannot represent become strings."""
+    """Return a column as objects for JSON, or as strings if Python cannot represent its times."""
     column: Any = batch.column(position)
     values: list[Any]
     try:

@@ -115,7 +115,7 @@ def _parse_rows(block: Block, log: ReadLog, *, is_first: bool = False) -> list[t
 
 
 def _parse_array(first: Block, blocks: Iterator[Block], log: ReadLog) -> list[tuple[int, Row]]:
-    """Parse a file with one JSON array of objects instead of JSONL into numbered rows."""
+    """Parse a file that is one JSON array of objects, not JSONL, and return the numbered rows."""
     data = bytearray(first.data)
     for block in blocks:
         data += block.data
@@ -146,7 +146,7 @@ def _repaired(row: Row) -> Row:
 
 
 def _with_dotted_paths(row: Row) -> Row:
-    """Flatten the nested objects of a JSONL row to keys that are dotted paths."""
+    """Flatten the nested objects of a JSONL row, using their dotted paths as keys."""
     if not any(isinstance(value, dict) for value in row.values()):
         return row
     return dict(_dotted(row, "", _MAX_DEPTH)) | {
@@ -195,7 +195,7 @@ class _ValueOrList:
     """Converter of JSONL values to strings, or to lists of strings if a column contains lists."""
 
     def __init__(self) -> None:
-        self._holds_lists: dict[str, bool] = {}  # by key, since its first value
+        self._holds_lists: dict[str, bool] = {}  # by key, decided by its first value
 
     def convert(self, value: object, key: str, where: str) -> str | list[str | None] | None:
         """Convert a JSONL value; raise DataError for an object or a mix of values and lists."""

@@ -1,4 +1,4 @@
-"""Label columns of a table: one label, a list, joined labels, or one 0/1 column per label."""
+"""Label columns of a table: a label, a list or joined labels per cell, or 0/1 columns."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class LabelColumns(NamedTuple):
     separator: str | None = None
 
     def missing(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Return for each row of a table batch whether its label is missing."""
+        """Return whether the label is missing in each row of a table batch."""
         if len(self.names) > 1:
             return np.zeros(len(batch), bool)
         column = batch.column(self.names[0])
@@ -72,7 +72,7 @@ def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
 
 
 def is_blank(column: pa.Array) -> NDArray[np.bool_]:
-    """Return for each value in a column whether it is missing or contains only white space."""
+    """Return whether each value of a label or text column is missing or only whitespace."""
     if pa.types.is_nested(column.type):
         blank = column.is_null()
     else:

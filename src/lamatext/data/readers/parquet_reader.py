@@ -146,7 +146,7 @@ def _checked_pages(
     group: int,
     limits: tuple[str, int],
 ) -> list[Page]:
-    """Return the pages of a Parquet column in a row group; raise DataError if one is too large."""
+    """Return the page headers of a Parquet column chunk; raise DataError if they exceed a limit."""
     source, max_record = limits
     where = f"{source}: column '{column.path}', row group {group + 1}"
     pages = list(islice(read_pages(content, chunk), MAX_PAGES + 1))
@@ -171,7 +171,7 @@ def _checked_pages(
 
 
 def _flatten(table: pa.Table) -> pa.Table:
-    """Flatten the structs of a Parquet table to columns that are named by dotted paths."""
+    """Flatten the structs of a Parquet table into columns that are named by dotted paths."""
     for _ in range(MAX_DEPTH):
         if not any(pa.types.is_struct(field.type) for field in table.schema):
             break

@@ -52,7 +52,7 @@ class ReadLog:
             lines.append(line)
 
     def place(self, line: int) -> str:
-        """Return the name of the file with a line or row number, for a log message."""
+        """Return the file name with a line or row number for a message, such as ``a.csv:3``."""
         return f"{self.name}:{line}" if self.unit == "line" else f"{self.name}: row {line}"
 
     def copy_layout(self, first: "ReadLog") -> None:

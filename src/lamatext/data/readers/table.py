@@ -259,7 +259,10 @@ class _Batch(NamedTuple):
 def _row_lines(
     batch: pa.RecordBatch, log: ReadLog, rows_before: int, *, all_lines: bool
 ) -> NDArray[np.int64]:
-    """Return the line number of each table row that a message may need, and 0 for other rows."""
+    """Return the line number of each table row that has a blank value, and 0 for other rows.
+
+    Messages cite only these rows. With ``all_lines``, every row has its line number.
+    """
     is_needed = np.full(len(batch), all_lines)
     for column in batch.columns:
         is_needed |= is_blank(column)

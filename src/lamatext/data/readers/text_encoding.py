@@ -69,7 +69,7 @@ def _extends_ascii(encoding: str) -> bool:
 
 
 def decode_stream(chunks: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
-    """Convert a byte stream from a text encoding such as UTF-16 to UTF-8, or raise DataError."""
+    """Convert a byte stream in an encoding such as UTF-16 to UTF-8; raise DataError if invalid."""
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
         for chunk in chunks:

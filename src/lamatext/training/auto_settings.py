@@ -1,6 +1,6 @@
-"""Auto settings: replace every ``auto`` in a recipe by a value that suits the size of the data.
+"""Auto settings: replace every ``auto`` in a recipe with a value that suits the size of the data.
 
-The rules depend on the number of texts, words and classes, never on the name of a data set.
+The rules depend on the number of texts, words and classes, never on the name of a dataset.
 """
 
 from typing import NamedTuple
@@ -10,8 +10,8 @@ import numpy as np
 from lamatext.settings import Recipe
 
 SHORT_TEXT = 50  # mean words per text, up to which character n-grams help
-UNSEEN_WORDS = 0.02  # expected fraction of unseen words in a new text, from which they help, too
-FEW_TEXTS_PER_CLASS = 250  # texts per class, below which they help, too, unless
+UNSEEN_WORDS = 0.02  # fraction of unseen words expected in a new text, from which they also help
+FEW_TEXTS_PER_CLASS = 250  # texts per class, below which they also help, unless
 ALL_WORDS_SEEN = 0.01  # less than this fraction of the words in a new text will be unseen
 MANY_WORDS = 5_000_000  # above this, character n-grams need gigabytes of memory
 MEGABYTES = 6.0  # of n-grams
@@ -35,7 +35,7 @@ class DatasetSize(NamedTuple):
 
 
 def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
-    """Replace every ``auto`` setting of a recipe by a value that suits the dataset size."""
+    """Replace every ``auto`` setting of a recipe with a value that suits the dataset size."""
     texts, words = size.texts, max(1, size.words)
     values: dict[str, object] = {}
     if recipe.text.min_count == "auto":
@@ -60,12 +60,12 @@ def resolve_auto_settings(recipe: Recipe, size: DatasetSize) -> Recipe:
 
 
 def _use_characters(size: DatasetSize) -> bool:
-    """Resolve the ``auto`` setting ``ngrams.characters``: True if many words are rare, else False.
+    """Resolve ``ngrams.characters = "auto"``: True if texts are short or many words are rare.
 
     The fraction of words seen once estimates the fraction of unseen words in a new text
-    (Good 1953, after Turing). It is tiny for Thai, where a word is a letter with its vowels. If a
-    text may have several labels, most labels have far fewer texts than the average label, so parts
-    of words help even if few words are unseen.
+    (Good 1953, after Turing). This fraction is tiny for Thai, where a word is a letter with its
+    vowels. If a text may have several labels, most labels have far fewer texts than the average
+    label, so parts of words help even if few words are unseen.
     """
     texts, words, words_seen_once, classes, multi_label = size
     has_unseen_words = multi_label or words_seen_once >= ALL_WORDS_SEEN * words
@@ -78,10 +78,10 @@ def _use_characters(size: DatasetSize) -> bool:
 
 
 def _epochs(texts: int, batch_size: int) -> int:
-    """Resolve the ``auto`` setting ``training.epochs`` from the number of training steps.
+    """Resolve ``training.epochs = "auto"`` so that the network gets enough training steps.
 
-    A network needs about ``STEPS`` steps, which are spread over 2 to 6 epochs. If these make fewer
-    than ``MIN_STEPS`` steps, there are more epochs, but never more than 30.
+    A network needs about ``STEPS`` steps, which are spread over 2 to 6 epochs. If 6 epochs have
+    fewer than ``MIN_STEPS`` steps, there are more epochs, but never more than 30.
     """
     steps = max(1, -(-texts // batch_size))  # in an epoch
     usual = int(np.clip(-(-STEPS // steps), 2, 6))

@@ -21,7 +21,7 @@ SHUFFLE_BLOCK = 1 << 10  # texts that are read together
 
 @dataclass(frozen=True, slots=True)
 class EncodedDataset:
-    """Dataset for mini-batches: encoded texts, class indices and optional sample weights."""
+    """Encoded texts with labels and optional sample weights, from which mini-batches are made."""
 
     token_ids: TokenIds  # n texts
     labels: NDArray[Any]  # (n,) class indices, or (n, C): probabilities, or 0/1 for each label
@@ -31,13 +31,13 @@ class EncodedDataset:
         return len(self.labels)
 
     def take(self, rows: Indices) -> "EncodedDataset":
-        """Return the given rows as a new dataset for mini-batches."""
+        """Select rows as a smaller encoded dataset from which to make mini-batches."""
         weights = None if self.sample_weight is None else self.sample_weight[rows]
         return EncodedDataset(self.token_ids.take(rows), self.labels[rows], weights)
 
 
 class Batch(NamedTuple):
-    """Tensors of one padded mini-batch (token ids, lengths, labels and sample weights)."""
+    """Padded mini-batch as tensors: token ids, lengths, labels and optional sample weights."""
 
     ids: Tensor  # (B, T) on the device of the network
     lengths: Tensor  # (B,) on the CPU, except in steps that run as a CUDA graph
@@ -73,7 +73,8 @@ def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int
     """Return the mini-batches of one epoch as arrays of row indices, in random order.
 
     Every row is in exactly one mini-batch. The texts of a mini-batch have similar lengths; seed and
-    epoch determine the order. More than ``SHUFFLE_BUFFER`` rows go through a shuffle buffer.
+    epoch determine the order. More than ``SHUFFLE_BUFFER`` rows are shuffled in a buffer of that
+    size.
     """
     random = np.random.default_rng((seed, epoch))
     order = _shuffled_rows(len(lengths), random)
@@ -90,10 +91,10 @@ def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int
 
 
 def _shuffled_rows(count: int, generator: np.random.Generator) -> Indices:
-    """Shuffle the rows of an epoch for mini-batches, in a bounded buffer if there are many rows.
+    """Return the rows for an epoch's mini-batches in random order, using a bounded shuffle buffer.
 
-    The buffer is filled with blocks of consecutive rows, which lie together on disk. The order of
-    the blocks is random, too.
+    If all rows fit into the buffer, they are shuffled at once. Otherwise the buffer is filled with
+    blocks of consecutive rows, which lie together on disk, and the order of the blocks is random.
     """
     if count <= SHUFFLE_BUFFER:
         return generator.permutation(count)

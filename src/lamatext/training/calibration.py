@@ -12,20 +12,20 @@ The network contributes only if the validation texts support it: its factor b ha
 one standard error of the derivative of the loss at b = 0, and more where few texts estimate that
 error. So b is exactly 0 unless the validation texts are evidence of at least that strength for the
 network, whatever the size of its logits, and the pull towards 0 vanishes as their number grows.
-If some texts have a larger weight than others, they count as fewer texts: one of them could decide.
-Texts of a single class are no evidence, because they do not show whether the network tells classes
-apart.
+Unevenly weighted texts count as fewer texts, because a few heavy ones could decide the result.
+Texts of a single class are no evidence, because they do not show whether the network can
+distinguish classes.
 From about 2,000 training texts on, a network usually helps, so the penalty falls as their number
 grows.
 
-Users read the probability p of the predicted class and expect a share p of such predictions to be
-right. The factors of maximum likelihood need not ensure that, above all with many classes, whose
-scores a softmax does not fit well. So the n-gram logits are finally multiplied by the factor under
-which the right and wrong predictions are most likely: it maximizes Σ ln p over the right ones plus
-Σ ln (1 − p) over the wrong ones. With two classes that is the likelihood itself. If the network is
-added, both models are multiplied by a ratio of two such factors: that of their joint predictions
-and that of the n-grams' predictions for the same validation texts, because these few texts may be
-easier or harder than all the texts that the n-grams are calibrated on.
+Users expect a share p of the predictions with the probability p to be right. Maximum likelihood
+does not ensure that, especially with many classes, whose scores a softmax does not fit well. So the
+n-gram logits are finally multiplied by the factor that best explains which predictions are right:
+it maximizes Σ ln p over the right ones plus Σ ln (1 − p) over the wrong ones. With two classes that
+is the likelihood itself. If the network is added, both models are multiplied by a ratio of two such
+factors: that of their joint predictions and that of the n-grams' predictions for the same
+validation texts, because these few texts may be easier or harder than all the texts that the
+n-grams are calibrated on.
 
 Each n-gram score separates one class from all others, so one factor for all of them is too large
 for classes that are often confused with each other, such as neighbouring ratings, and too small for
@@ -79,7 +79,7 @@ NOISE_EVIDENCE = 3.0  # log-likelihood that wrong labels must explain
 
 
 class Combination(NamedTuple):
-    """Calibration factors of n-gram model and network, with a bias for each class."""
+    """Calibration parameters for n-gram and network logits: two factors and the class biases."""
 
     ngrams: float  # a
     network: float  # b
@@ -104,7 +104,7 @@ class Combination(NamedTuple):
 
 
 def fit_temperature(logits: Logits, labels: Labels, weights: Floats | None = None) -> float:
-    """Find the calibration temperature that maximizes the likelihood of validation labels.
+    """Fit the calibration temperature of a network by maximum likelihood on the validation set.
 
     The calibrated probabilities are softmax(logits / τ).
     """
@@ -119,7 +119,7 @@ def fit_temperature(logits: Logits, labels: Labels, weights: Floats | None = Non
 def calibrate_ngrams(
     ngram_logits: Logits, labels: Labels, weights: Floats | None = None, *, noise: float = 0.0
 ) -> Combination:
-    """Fit the calibration factor and the class biases of an n-gram model without a network.
+    """Fit the calibration factor and class biases of the n-gram model alone, without the network.
 
     Args:
         ngram_logits: out-of-sample logits.
@@ -166,7 +166,7 @@ def correct_confidence(
 def mix_classes(
     ngram_logits: Logits, labels: Labels, weights: Floats | None = None
 ) -> tuple[ClassMixture, Combination]:
-    """Fit the calibration of an n-gram model with an additional class-mixing matrix.
+    """Calibrate n-gram logits with a matrix that mixes the logits of different classes.
 
     The entries of D are 0 for classes that have fewer texts than there are classes.
 
@@ -176,7 +176,7 @@ def mix_classes(
         weights: weight of each text in the likelihood; None weights all equally.
 
     Returns:
-        The mixture of the classes, and the calibration of the mixed logits.
+        The class-mixing matrix with its shift, and the calibration of the mixed logits.
     """
     first, classes = ngram_logits.astype(np.float64), ngram_logits.shape[1]
     mean, weights = first.mean(axis=0), _normalized(weights, len(labels))
@@ -205,7 +205,7 @@ def mix_classes(
 def estimate_noise(
     ngram_logits: Logits, labels: Labels, weights: Floats | None = None
 ) -> Combination:
-    """Calibrate n-gram logits and estimate the share of wrong labels in one fit.
+    """Jointly calibrate n-gram logits and estimate the share of wrong labels.
 
     ``ngram_logits`` are out-of-sample logits, ``labels`` the class index of each text.
     """
@@ -237,9 +237,10 @@ def is_evidence_of_noise(
     labels: Labels,
     weights: Floats | None = None,
 ) -> bool:
-    """Return whether a calibration that assumes wrong labels fits the data clearly better.
+    """Return whether a calibration that allows for wrong labels fits clearly better.
 
-    A few errors that the n-grams are sure of are no reason to distrust all labels.
+    It is compared with the calibration ``plain``, which trusts all labels. A small estimated share
+    of wrong labels is no evidence: a few confident errors are no reason to distrust all labels.
     """
     if not MIN_NOISE <= noisy.noise < MAX_NOISE:
         return False
@@ -252,7 +253,7 @@ def is_evidence_of_noise(
 def held_out_loss(
     ngrams: Combination, ngram_logits: Logits, labels: Labels, weights: Floats | None = None
 ) -> float:
-    """Compute the negative log-likelihood of labels under the calibrated n-gram model."""
+    """Compute the negative log-likelihood of held-out labels under a calibrated n-gram model."""
     logits = ngrams.ngram_logits(ngram_logits)
     return _losses(logits, labels, _normalized(weights, len(labels)), ngrams.noise)[0]
 
@@ -260,7 +261,7 @@ def held_out_loss(
 def tells_classes_apart(
     ngrams: Combination, ngram_logits: Logits, labels: Labels, weights: Floats | None = None
 ) -> bool:
-    """Return whether a calibrated n-gram model predicts labels better than their frequencies do."""
+    """Return whether calibrated n-gram logits predict labels better than class frequencies do."""
     weights = _normalized(weights, len(labels))
     totals = np.bincount(labels, weights)
     shares = totals[totals > 0] / totals.sum()
@@ -269,10 +270,9 @@ def tells_classes_apart(
 
 
 def label_trust(ngrams: Combination, ngram_logits: Logits, labels: Labels) -> Floats:
-    """Compute the probability (n,) that each given label is correct, from calibrated logits.
+    """Compute the probability (n,) that each label is correct, with a calibrated n-gram model.
 
-    The probability is computed with a calibrated n-gram model. ``ngram_logits`` are the logits of
-    models that were not fitted to these texts.
+    ``ngram_logits`` must be out-of-sample logits, from models not fitted to these texts.
     """
     logits = ngrams.ngram_logits(ngram_logits)
     right = _own_probabilities(logits, labels)
@@ -289,11 +289,11 @@ def add_network(
     *,
     training_texts: float = 0.0,
 ) -> Combination:
-    """Fit the calibration factor of the network, given a calibrated n-gram model.
+    """Add the network to a calibrated n-gram model by fitting the network's calibration factor.
 
-    Both models' logits are those of validation texts, on which neither was trained. The network's
-    logits are divided by their typical size, so that the penalty does not depend on how long the
-    network was trained.
+    The logits of both models are those of validation texts, on which neither was trained. The
+    network's logits are divided by their typical size, so that the penalty does not depend on how
+    long the network was trained.
 
     Args:
         ngrams: the calibration of the n-gram model alone.
@@ -313,7 +313,7 @@ def add_network(
     weights = _normalized(weights, len(labels))
     _, errors = _losses(base, labels, weights, ngrams.noise)
     evidence = (errors * second).sum(axis=1)  # (n,) derivative of each text's loss at b = 0
-    texts = weights.sum() ** 2 / (weights**2).sum()  # evenly weighted ones that are as good
+    texts = weights.sum() ** 2 / (weights**2).sum()  # equivalent number of evenly weighted texts
     strength = EVIDENCE * (1 + FEW_TEXTS / texts)
     strength *= min(1.0, (NETWORK_TEXTS / max(training_texts, 1.0)) ** 2)
     penalty = strength * float(np.sqrt((evidence**2).sum()))
@@ -341,10 +341,10 @@ def add_network(
 
 
 def evenly_spread_texts(labels: Labels, classes: int) -> float:
-    """Return how many texts with equally frequent classes would be as good for calibration.
+    """Return the effective number of texts for calibration, which is lower for imbalanced classes.
 
-    The number is n·(1 − Σ pₖ²)·C / (C − 1), where pₖ is the share of class k: all texts if the
-    classes are equally frequent, and hardly any if nearly all texts are of one class.
+    It is n·(1 − Σ pₖ²)·C / (C − 1), where pₖ is the share of class k: n if all classes are equally
+    frequent, and close to 0 if nearly all texts are of one class.
     """
     shares = np.bincount(labels, minlength=classes) / max(len(labels), 1)
     return float(len(labels) * (1 - (shares**2).sum()) * classes / max(classes - 1, 1))
@@ -353,7 +353,7 @@ def evenly_spread_texts(labels: Labels, classes: int) -> float:
 def _confidence_factor(
     logits: Floats, labels: Labels, weights: Floats, noise: float, spread: float
 ) -> float:
-    """Find the calibration factor under which the right and wrong predictions are most likely.
+    """Fit the calibration factor that best explains which predictions are right or wrong.
 
     ``spread`` is the standard deviation of the factor's logarithm in the prior, whose mean is 0.
     """
@@ -399,13 +399,13 @@ def _losses(
 
 
 def _with_noise(right: Floats, noise: float, classes: int) -> Floats:
-    """Adjust label probabilities in the calibration for a share ``noise`` of wrong labels."""
+    """Adjust calibrated label probabilities for a share ``noise`` of wrong labels."""
     given: Floats = (1 - noise) * right + noise * (1 - right) / (classes - 1)
     return given
 
 
 def _own_probabilities(logits: Floats, labels: Labels) -> Floats:
-    """Return the softmax probability of each text's own label, for calibration."""
+    """Return the softmax probability of each text's label, for use in calibration."""
     return softmax(logits)[np.arange(len(labels)), labels]
 
 
@@ -433,7 +433,7 @@ def _minimize(
 
 
 def scale_logits(network: nn.Module, factor: float) -> None:
-    """Multiply a network's logits by a calibration factor by scaling its last layer."""
+    """Apply a calibration factor to a network's logits by scaling its last layer in place."""
     last = [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
     with torch.no_grad():
         last.weight.mul_(factor)

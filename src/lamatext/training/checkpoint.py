@@ -30,12 +30,12 @@ class EpochRecord:
     words: int | None  # training words read; None if the file has no value
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the epoch record as a JSON object, for checkpoints and ``metrics.json``."""
+        """Return the epoch record as JSON data, for checkpoints and ``metrics.json``."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EpochRecord":
-        """Create an epoch record from its JSON object in a checkpoint or ``metrics.json``.
+        """Create an epoch record from its JSON data in a checkpoint or ``metrics.json``.
 
         Models saved in format 1 recorded neither learning rate nor words.
         """
@@ -51,7 +51,7 @@ class EpochRecord:
 
 @dataclass(slots=True)
 class TrainingState:
-    """Content of a checkpoint, with all state needed to resume a training run."""
+    """Training state stored in a checkpoint: everything needed to resume a run."""
 
     run_id: str  # fingerprint of recipe and data: a run only resumes its own checkpoint
     epoch: int = 0  # completed epochs

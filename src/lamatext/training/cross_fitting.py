@@ -4,7 +4,7 @@ Every text gets the logits of a model that was fitted to other texts, none of wh
 of it or of the same group, such as a customer.
 
 If the logits are evidence of wrong labels (``training/calibration.py``), the n-gram model is fitted
-again, each text weighted by the probability that its label is right. Several strengths of the fit
+again, each text weighted by the probability that its label is right. Several strengths of the SVM
 are tried, and the one with the smallest loss on held-out texts is kept. The probabilities come from
 the models that found the evidence and are the same for all strengths. With more than
 ``MAX_CLASSES`` classes all labels are trusted: a class has too few texts to tell wrong labels from
@@ -22,7 +22,7 @@ fitted with more folds, each of which leaves out fewer texts.
 
 With many tiny classes, hardly any text of a class has a given n-gram, so its naive-Bayes ratio may
 depend more on smoothing than on the class. The n-grams are then also fitted without these ratios,
-and without them for good if the held-out labels are clear evidence for that.
+and the model without them is kept if the held-out labels are clear evidence for it.
 
 Shapes: n texts, C classes.
 """
@@ -89,7 +89,7 @@ Logits = NDArray[np.float32]  # (n, C)
 
 
 class HeldOutNgrams(NamedTuple):
-    """Out-of-sample logits of n-gram models, from cross-fitting or for the validation texts."""
+    """Out-of-sample n-gram logits, either of all cross-fitted texts or of the validation texts."""
 
     rows: Indices
     logits: Logits
@@ -97,12 +97,12 @@ class HeldOutNgrams(NamedTuple):
     duplicates: Indices | None = None  # group of each cross-fitted text; None counts each text
 
     def duplicates_of(self, places: Indices) -> Indices | None:
-        """Return the groups of duplicates of some of the texts."""
+        """Return the duplicate groups of the cross-fitted texts at ``places``, or None."""
         return None if self.duplicates is None else self.duplicates[places]
 
 
 class LabelNoise(NamedTuple):
-    """Share of wrong labels, estimated by cross-fitting, and trust in the label of each text."""
+    """Label noise found by cross-fitting: share of wrong labels and trust in each single label."""
 
     noise: float
     trust: NDArray[np.float32]  # (n,) probability that each label is right
@@ -127,7 +127,7 @@ class FittedNgrams(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NgramFitter:
-    """Fitter of n-gram models on subsets of the training texts, for cross-fitting."""
+    """Data and settings for fitting n-gram models to subsets of the texts, as in cross-fitting."""
 
     prepared: PreparedRun
     data: EncodedDataset
@@ -136,7 +136,7 @@ class NgramFitter:
     settings: NgramSettings
     class_weights: NDArray[np.float32] | None
     start: NgramModel | None
-    groups: TextGroups | None  # that are in one fold; None if each text is its own group
+    groups: TextGroups | None  # kept in one fold; None if each text is its own group
     progress: Progress
     noise: float = 0.0  # share of wrong labels
     trust: NDArray[np.float32] | None = None  # (n,) probability that each label is right
@@ -146,7 +146,8 @@ class NgramFitter:
     def fit(self, rows: Indices) -> NgramModel:
         """Fit an n-gram model to some rows of the data, such as all cross-fitting folds but one.
 
-        If labels are wrong, each text is weighted by the probability that its label is right.
+        If wrong labels have been found, each text is weighted by the probability that its label is
+        right.
         """
         from lamatext.ngrams.fitting import fit_ngrams
 
@@ -170,7 +171,7 @@ class NgramFitter:
         return replace(model, range_power=self.range_power)
 
     def expect(self, fits: int) -> None:
-        """Announce how many fits of n-gram models are still to come, including the final one."""
+        """Announce how many n-gram models are still to be fitted, including the final one."""
         self.progress.expect("fitting the n-grams", fits)
 
     def weaker(self, strength: float) -> "NgramFitter":
@@ -183,7 +184,7 @@ class NgramFitter:
         return replace(self, settings=self.settings.model_copy(update={"naive_bayes_power": 0.0}))
 
     def usable(self, rows: Indices) -> Indices:
-        """Return the subset of ``rows`` whose n-grams were counted, so they can be cross-fitted."""
+        """Return those of ``rows`` whose n-grams were counted, which cross-fitting requires."""
         return rows if self.sample is None else np.intersect1d(rows, self.sample)
 
 
@@ -194,7 +195,7 @@ def ngram_fitter(
     settings: LoopSettings,
     progress: Progress,
 ) -> NgramFitter | None:
-    """Prepare the cross-fitting of n-gram models, or return None if the run has no such model."""
+    """Count n-grams to prepare for cross-fitting; return None if the run has no n-gram model."""
     ngrams, tokens = prepared.recipe.ngrams, prepared.tokens
     if not ngrams.enabled or tokens is None or not tokens.rows.lengths[split.train].any():
         return None
@@ -226,9 +227,9 @@ def fit_and_calibrate_ngrams(
 ) -> FittedNgrams | None:
     """Fit the n-gram model of a training run and calibrate it by cross-fitting.
 
-    The calibration is that of models fitted without the held-out texts; the final model is fitted
-    to training and validation texts. Return None if the run has no n-gram model. If a text may have
-    several labels, the held-out texts are the validation texts, and nothing is calibrated yet.
+    The calibration is based on models fitted without the held-out texts; the final model is fitted
+    to the training and validation texts. Return None if the run has no n-gram model. If a text may
+    have several labels, the held-out texts are the validation texts, and nothing is calibrated yet.
     """
     fitter = ngram_fitter(prepared, data, split, settings, progress)
     if fitter is None:
@@ -250,10 +251,10 @@ def fit_and_calibrate_ngrams(
 def seen_classes(
     prepared: PreparedRun, labels: ClassIndices, split: Split
 ) -> tuple[Indices, Indices]:
-    """Return the classes to calibrate on, and each training text's class as an index into them.
+    """Return the classes that n-grams are calibrated for, and all labels as indices into them.
 
-    If the run continues a model, the new texts may lack some of its classes. These are left out:
-    the new texts cannot show how likely they are.
+    If the run continues a saved model, the new texts may lack some of its classes. These classes
+    are left out, because the new texts cannot show how likely they are.
     """
     if prepared.start is None:
         return np.arange(prepared.classes), labels
@@ -262,7 +263,7 @@ def seen_classes(
 
 
 def text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.float64]:
-    """Return the weight (n,) of each text in the calibration, the same as in the training loss."""
+    """Return each text's weight (n,) in the calibration, equal to that in the training loss."""
     weights = np.ones(len(data))
     if data.sample_weight is not None:
         weights *= data.sample_weight
@@ -272,9 +273,9 @@ def text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.flo
 
 
 def distinct_validation_texts(split: Split) -> int:
-    """Count the validation texts of a run that are no duplicates of each other.
+    """Count the distinct validation texts, to decide whether to cross-fit all texts.
 
-    Many copies of a few texts are not a large validation set: they say as little as the few.
+    Many copies of a few texts are no better evidence than these few texts.
     """
     if split.groups is None or len(split.validation) < CROSS_FIT_BELOW:
         return len(split.validation)
@@ -282,18 +283,18 @@ def distinct_validation_texts(split: Split) -> int:
 
 
 def expected_fits(validation_texts: int) -> int:
-    """Return how many n-gram fits a run makes, cross-fitting included, if no label looks wrong."""
+    """Return how many n-gram models a run fits, with cross-fitting, if no labels look wrong."""
     are_few = CROSS_FIT_BELOW <= validation_texts < NOISE_TEXTS  # to find wrong labels with them
     return _held_out_fits(validation_texts) + (CROSS_FIT_FOLDS if are_few else 0) + 1
 
 
 def _held_out_fits(validation_texts: int) -> int:
-    """Return how many n-gram models ``_held_out_ngrams`` fits, given the validation set size."""
+    """Return how many models predict the held-out texts: one, or one per cross-fitting fold."""
     return 1 if validation_texts >= CROSS_FIT_BELOW else CROSS_FIT_FOLDS
 
 
 def _fits_with_noise(validation_texts: int) -> int:
-    """Return the maximum number of further n-gram fits once labels have turned out to be wrong."""
+    """Return the maximum number of further n-gram fits after cross-fitting finds wrong labels."""
     pairs = 0 if validation_texts >= CROSS_FIT_BELOW else math.comb(CROSS_FIT_FOLDS, 2)
     return pairs + len(SVM_STRENGTHS) * _held_out_fits(validation_texts)
 
@@ -340,7 +341,7 @@ def cross_fit(
 
 
 def _has_tiny_classes(fitter: NgramFitter, split: Split) -> bool:
-    """Return whether the n-grams are also fitted without naive-Bayes ratios."""
+    """Return whether classes are so tiny that n-grams without naive-Bayes ratios are also tried."""
     classes, texts = fitter.prepared.classes, len(np.union1d(split.train, split.validation))
     are_tiny = classes > UNSCALED_CLASSES and texts < UNSCALED_TEXTS * classes
     return are_tiny and fitter.settings.naive_bayes_power > 0
@@ -353,7 +354,7 @@ def _with_less_weight_on_noise(
     seen: Indices,
     found: LabelNoise,
 ) -> CrossFit:
-    """Cross-fit with less weight on labels that look wrong, choosing the SVM strength by the loss.
+    """Cross-fit with less weight on labels that look wrong, choosing the SVM by held-out loss.
 
     In the final fit, validation labels that look wrong have less weight, too.
     """
@@ -377,7 +378,7 @@ def _with_less_weight_on_noise(
         return _calibrated_on(weaker, held_out, weights, seen)
 
     best = cross_fitted(SVM_STRENGTHS[0])
-    for strength in SVM_STRENGTHS[1:]:  # weaker as long as that helps
+    for strength in SVM_STRENGTHS[1:]:  # weaken the SVM as long as this helps
         fit = cross_fitted(strength)
         if _loss(fit, seen) >= _loss(best, seen):
             break
@@ -392,9 +393,9 @@ def _with_less_weight_on_noise(
 def _trust_without_each_fold(fitter: NgramFitter, found: LabelNoise) -> list[NDArray[np.float32]]:
     """Compute, for each cross-fitting fold, the trust (n,) in all labels outside that fold.
 
-    The labels of the fold itself are not used: otherwise its model would know something about the
-    labels that its calibration holds out. The texts of two folds are predicted by one model, which
-    is fitted to the other three.
+    The labels of the fold itself are not used. Otherwise the model for this fold would be
+    influenced by the very labels that are held out to calibrate it. For each pair of folds, one
+    model that is fitted to the other three folds predicts the texts of both.
     """
     weakest, parts = fitter.weaker(SVM_STRENGTHS[-1]), _folds(fitter, found.rows, CROSS_FIT_FOLDS)
     predictions: list[list[HeldOutNgrams]] = [[] for _ in parts]  # without each fold
@@ -429,7 +430,7 @@ def _calibrated_on(
 
 
 def _corrected(fit: CrossFit, weights: NDArray[np.float64], seen: Indices) -> Combination:
-    """Correct the confidence of a cross-fitted calibration, based on held-out predictions."""
+    """Correct the confidence of a cross-fitted calibration so that it matches held-out accuracy."""
     logits, labels, rows, copies = _evidence(fit.fitter, fit.held_out, seen)
     return correct_confidence(fit.combination, logits, labels, weights[rows] * copies)
 
@@ -443,7 +444,8 @@ def _loss(fit: CrossFit, seen: Indices) -> float:
 def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
     """Fit a class-mixing matrix on cross-fitted logits if any class has enough texts.
 
-    N-grams that tell nothing about held-out texts would get a matrix that permutes the classes.
+    Logits that predict the labels no better than class frequencies are left unchanged: their matrix
+    would permute the classes.
     """
     fitter, held_out, combination = plain
     logits, labels, _, copies = _evidence(fitter, held_out, seen)
@@ -462,8 +464,8 @@ def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
 def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indices) -> CrossFit:
     """Divide cross-fitted logits by a power of their range if this clearly lowers the loss.
 
-    Multiplying the divided logits by a multiplies the weights by a power of a, which must not
-    exceed ``MAX_FACTOR``.
+    A factor on the divided logits corresponds to a power of that factor on the weights, which must
+    not exceed ``MAX_FACTOR``.
     """
     best, best_loss = plain, _loss(plain, seen) - RANGE_EVIDENCE
     for power in RANGE_POWERS:
@@ -481,10 +483,10 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
 def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
     """Estimate by cross-fitting which labels are wrong, or return None without clear evidence.
 
-    The texts are cross-fitted with the weakest SVM, which wrong labels mislead least. That is done
-    only if the held-out texts suggest wrong labels, or if they are validation texts and too few to
-    tell. A validation set that is large enough for calibration is left out: nothing may be learned
-    from its labels.
+    The texts are cross-fitted with the weakest SVM, which wrong labels mislead least. This is done
+    only if the held-out texts suggest wrong labels, or if they are validation texts that are too
+    few to show them. A validation set that is large enough for calibration is left out: nothing
+    may be learned from its labels.
     """
     fitter, held_out, _ = trusting
     validation = distinct_validation_texts(split)
@@ -511,9 +513,9 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
 
 
 def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArray[np.float32]:
-    """Compute the probability that each label is right from cross-fitted logits.
+    """Compute the probability (n,) that each label is right, based on cross-fitted logits.
 
-    The shape is (n,), for all texts. The probability is set to 1 for texts that were not
+    The probability is set to 1 for texts that were not
     cross-fitted and for rare classes.
     """
     trust, rows = np.ones(len(fitter.data), np.float32), held_out.rows
@@ -528,19 +530,19 @@ def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArra
 
 
 class _Evidence(NamedTuple):
-    """Cross-fitted logits and labels of the texts that some classes are calibrated on."""
+    """Cross-fitted logits and labels that are the evidence for calibrating some classes."""
 
     logits: Logits  # of these classes
     labels: Indices  # indices into these classes
     rows: Indices
-    copies: NDArray[np.float64]  # how many texts of its class each of them stands for
+    copies: NDArray[np.float64]  # how many texts of its class each selected text stands for
 
 
 def _evidence(fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices) -> _Evidence:
-    """Select the cross-fitted texts of the given classes, for calibration.
+    """Select the cross-fitted texts of the given classes for calibration, without duplicates.
 
-    Of cross-fitted duplicates with the same label one is selected. A large validation set counts as
-    it is.
+    One of all cross-fitted duplicates with the same label is selected. In a large validation set,
+    duplicates are kept.
     """
     labels = fitter.data.labels[held_out.rows]
     kept = np.flatnonzero(np.isin(labels, classes))
@@ -551,7 +553,7 @@ def _evidence(fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices) ->
 
 
 def one_of_each(labels: Indices, duplicates: Indices | None) -> tuple[Indices, NDArray[np.float64]]:
-    """Select one of all duplicates with the same label, which are evidence only once.
+    """Select one text from each set of duplicates with the same label, for calibration.
 
     Args:
         labels: label of each text.
@@ -591,9 +593,9 @@ def _cross_fitted(
     count: int,
     trust_by_fold: Sequence[NDArray[np.float32]] | None = None,
 ) -> HeldOutNgrams:
-    """Cross-fit in folds: return the logits of each text by a model fitted to the other folds.
+    """Cross-fit: predict the logits of each fold with a model fitted to the other folds.
 
-    ``trust_by_fold`` gives the model of each fold its own trust (n,) in the labels.
+    ``trust_by_fold`` holds the trust (n,) in the labels for the model of each fold.
     """
     classes, parts = fitter.prepared.classes, _folds(fitter, rows, count)
     order = [np.zeros(0, np.int64)]
@@ -614,10 +616,10 @@ def _cross_fitted(
 
 
 def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices, Indices]]:
-    """Divide texts into cross-fitting folds: pairs of indices to fit to and indices to predict.
+    """Split texts into cross-fitting folds: pairs of indices to fit to and indices to predict.
 
-    Each group of texts is in one fold, such as the copies of a text: they would show how well the
-    model remembers, not how well it predicts.
+    A group of texts, such as copies of one text, is kept in one fold. Otherwise the copies would
+    show how well the model memorizes, not how well it predicts.
     """
     labels = fitter.data.labels[rows]
     groups = None if fitter.groups is None else _groups_of(fitter.groups, labels, rows)
@@ -627,11 +629,12 @@ def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices
 
 
 def _groups_of(groups: TextGroups, labels: ClassIndices, rows: Indices) -> Indices:
-    """Return the group of each of some texts.
+    """Return the group of each text, which cross-fitting keeps in one fold.
 
-    A class of fewer groups than folds would nearly vanish with one of them, so only its duplicates
-    stay together; if they all are duplicates, not even they: the calibration would take a class
-    that is never held out for one that never occurs.
+    If a class has fewer groups than there are folds, holding out one of them would remove most of
+    the class, so only duplicates stay together. If all texts of a class are duplicates, they are
+    separated, too: a single group would never be held out, and the calibration would conclude that
+    the class never occurs.
     """
     together = _extended(groups.of_rows, rows)
     duplicates = _extended(groups.duplicates, rows)
@@ -640,15 +643,18 @@ def _groups_of(groups: TextGroups, labels: ClassIndices, rows: Indices) -> Indic
 
 
 def _extended(groups: Indices, rows: Indices) -> Indices:
-    """Return the groups of some texts; those that a teacher has labelled are groups of their own.
+    """Return the group of each given text for cross-fitting; texts without one get a new group.
 
-    They follow the texts that have groups.
+    Only texts that a teacher has labelled have no group. They follow all others.
     """
     return np.append(groups, np.arange(len(groups), rows.max(initial=-1) + 1))[rows]
 
 
 def _group_counts(labels: ClassIndices, groups: Indices) -> Indices:
-    """Count the groups of each text's class (n,). A group is of its most frequent class."""
+    """Count the groups in the class of each text, to choose groups for cross-fitting folds.
+
+    The shape is (n,). A group belongs to the class that is most frequent in it.
+    """
     pairs, counts = np.unique(np.stack([groups, labels]), axis=1, return_counts=True)
     order = np.lexsort((counts, pairs[0]))
     is_last = np.diff(pairs[0, order], append=len(groups) + pairs.max(initial=0)) > 0

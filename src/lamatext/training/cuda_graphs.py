@@ -1,8 +1,8 @@
 """CUDA graphs: record a training step once per batch shape on an NVIDIA GPU, then replay it.
 
-A step of such a small network is about a hundred GPU kernels of a few microseconds each. Launching
-them one by one takes the CPU longer than the GPU needs to run them; a CUDA graph launches all of
-them at once.
+A training step of a small network consists of about a hundred GPU kernels of a few microseconds
+each. Launching them one by one takes the CPU longer than the GPU needs to run them; a CUDA graph
+launches all of them at once.
 """
 
 import os
@@ -32,7 +32,7 @@ UpdateWeights = Callable[[Batch], Tensor]  # one step at the optimizer's learnin
 def supports_cuda_graphs(network: nn.Module, device: torch.device) -> bool:
     """Return whether training steps of this network can be recorded as CUDA graphs.
 
-    Such a step must never copy a number from the GPU to the CPU.
+    A recorded step must never copy a number from the GPU to the CPU.
     """
     if device.type != "cuda" or os.environ.get(SWITCH) == "plain":
         return False
@@ -108,7 +108,7 @@ class CudaGraphSteps:
     def _record(self, recorded: _RecordedShape) -> None:
         """Record a training step as a CUDA graph, or continue without one if that fails.
 
-        The recorded step is not executed.
+        Recording does not execute the step.
         """
         groups, capture = self._optimizer.param_groups, {"lr": self._rate, "capturable": True}
         before = [{name: group[name] for name in capture if name in group} for group in groups]

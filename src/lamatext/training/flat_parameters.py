@@ -1,9 +1,9 @@
 """Flat parameters: a network's weights as one tensor, which the optimizer updates in one operation.
 
-Otherwise a training step of a small network on the CPU spends as much time on calling an operation
-for each weight tensor as on the operations themselves. The parameters become views of one tensor,
-and their gradients are joined in another. Word vectors are not included: lazy embedding updates
-change them.
+With separate tensors, a training step of a small network on the CPU would spend as much time on
+calling an operation for each weight tensor as on the operations themselves. The parameters become
+views of one tensor, and their gradients are concatenated into another. Word vectors are not
+included, because lazy embedding updates change them.
 """
 
 import math
@@ -20,7 +20,7 @@ from lamatext.training.process_group import current_processes
 
 
 class WeightUpdates:
-    """Ordinary optimizer steps, in which the parameters stay separate tensors."""
+    """Ordinary weight updates, with separate tensors instead of one flat tensor of parameters."""
 
     def __init__(self, network: nn.Module, optimizer: Optimizer) -> None:
         self._network, self._optimizer = network, optimizer
@@ -47,14 +47,14 @@ class WeightUpdates:
         self._optimizer.step()
 
     def export_state(self) -> None:
-        """Bring the optimizer's state up to date for a checkpoint; only flat updates need this."""
+        """Do nothing before a checkpoint; only flat parameters must copy their optimizer state."""
 
     def release(self) -> None:
-        """Make all parameters separate tensors when training ends; only flat updates need this."""
+        """Do nothing when training ends; only flat parameters must be separated again."""
 
 
 class FlatUpdates(WeightUpdates):
-    """Optimizer steps on all parameters (except word embeddings) as one flat tensor."""
+    """Weight updates of one flat tensor that holds all parameters except the word embeddings."""
 
     def __init__(self, network: nn.Module, optimizer: Optimizer, embeddings: LazyUpdates) -> None:
         super().__init__(network, optimizer)
@@ -84,7 +84,7 @@ class FlatUpdates(WeightUpdates):
         """Skip resetting the flat gradients, because the backward pass replaces them."""
 
     def backward(self, loss: Tensor) -> None:
-        """Compute the gradients of all weights from the loss, as separate tensors."""
+        """Compute the gradient of each weight from the loss, to be flattened in the next step."""
         *self._gradients, self._rows_gradient = torch.autograd.grad(
             loss, [*self._parameters, self._embeddings.rows], allow_unused=True
         )
@@ -110,13 +110,13 @@ class FlatUpdates(WeightUpdates):
         self._update.step()
 
     def _gradient_memory(self, size: int) -> Tensor:
-        """Return a flat gradient buffer of ``size`` numbers, reusing that of an earlier step."""
+        """Return a flat buffer for ``size`` gradient values, reusing memory of earlier steps."""
         if len(self._memory) < size:
             self._memory = self._flat.new_empty(size + size // 2)
         return self._memory[:size]
 
     def export_state(self) -> None:
-        """Copy the state of the flat parameters to the optimizer for a checkpoint."""
+        """Split the flat parameters' optimizer state by parameter, as a checkpoint stores it."""
         for name, value in self._update.state[self._flat].items():
             parts = self._views(value) if _has_entries(value) else [value] * len(self._sizes)
             for parameter, part in zip(self._parameters, parts, strict=True):
@@ -150,7 +150,7 @@ class FlatUpdates(WeightUpdates):
 def weight_updates(
     network: nn.Module, optimizer: Optimizer, embeddings: DenseUpdates
 ) -> WeightUpdates:
-    """Return an updater of flat parameters if embeddings are updated lazily, else of separate ones.
+    """Return flat weight updates if the embedding is updated lazily, else ordinary updates.
 
     ``embedding_updates`` decides whether the embedding updates are lazy.
     """
@@ -160,7 +160,7 @@ def weight_updates(
 
 
 def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
-    """Replace the gradients of the parameters by their sums over the processes of the group."""
+    """Sum the gradients over all processes in place, using one flat tensor for the transfer."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not gradients:
         return
@@ -172,5 +172,5 @@ def _sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
 
 
 def _has_entries(value: object) -> bool:
-    """Return whether a value of the optimizer state is a tensor with one entry per parameter."""
+    """Return whether an optimizer state value has one entry per weight, unlike a step counter."""
     return isinstance(value, Tensor) and value.ndim > 0

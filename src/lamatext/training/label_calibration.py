@@ -32,21 +32,21 @@ RELIABLE_TEXTS = 10.0  # training texts with a label at which half of the networ
 
 
 class LabelFactors(NamedTuple):
-    """Calibration of each label: a factor for the network, one for the n-grams, and a shift."""
+    """Per-label calibration of a multi-label model: n-gram factors, network factors and shifts."""
 
     ngrams: NDArray[np.float32]  # (L,)
     network: NDArray[np.float32]  # (L,)
     shifts: NDArray[np.float32]  # (L,)
 
     def combine(self, ngram_logits: Logits, network_logits: Logits) -> Doubles:
-        """Combine network and n-gram logits into calibrated logits of all labels, (n, L)."""
+        """Combine network and n-gram logits into calibrated multi-label logits (n, L)."""
         ngrams, network = ngram_logits.astype(np.float64), network_logits.astype(np.float64)
         return np.asarray(self.ngrams * ngrams + self.network * network + self.shifts, np.float64)
 
     def for_all_labels(
         self, seen: NDArray[np.bool_], ngrams: float, network: float
     ) -> "LabelFactors":
-        """Extend the calibration to labels that were not ``seen``, with the given factors."""
+        """Extend the per-label calibration to labels that were not ``seen``, with fixed factors."""
         parts = []
         for fitted, other in zip(self, (ngrams, network, 0.0), strict=True):
             values = np.full(len(seen), other, np.float32)
@@ -63,7 +63,7 @@ def fit_label_factors(
     training_texts: Doubles | None = None,
     label_weights: Doubles | None = None,
 ) -> LabelFactors:
-    """Fit the calibration of each label in a multi-label model on the validation set.
+    """Fit the per-label calibration of a multi-label model on the validation set.
 
     Args:
         ngram_logits: (n, L), zeros if there is no n-gram model.
@@ -113,7 +113,7 @@ def fit_label_factors(
 
 
 def apply_label_factors(network: "nn.Module", factors: LabelFactors) -> None:
-    """Multiply the per-label calibration into the weights of a network's last layer, in place."""
+    """Fold the per-label calibration into the weights of the network's last layer, in place."""
     import torch
     from torch import nn
 

@@ -50,21 +50,21 @@ class DenseUpdates:
     """Dense embedding updates, in which the optimizer updates every row at every step."""
 
     def epoch(self, rates: Sequence[float]) -> AbstractContextManager[None]:  # noqa: ARG002 - for LazyUpdates
-        """Return a context manager for one epoch, which does nothing for dense updates."""
+        """Return a no-op context manager for one epoch of dense embedding updates."""
         return nullcontext()
 
     def load_rows(self, ids: Ids) -> Ids:
-        """Return the token ids unchanged, since dense updates use the whole embedding."""
+        """Return the token ids unchanged, because dense updates use the whole embedding matrix."""
         return ids
 
     def step(self) -> None:
-        """Update the embedding after a training step; only lazy updates need this."""
+        """Do nothing, because with dense updates the optimizer itself updates the embedding."""
 
 
 class LazyUpdates(DenseUpdates):
-    """Lazy embedding updates, which only touch rows that the current mini-batch reads.
+    """Lazy embedding updates, which change only the rows that the current mini-batch reads.
 
-    The buffers are the optimizer's own, so checkpoints contain them. Each subclass implements one
+    The buffers belong to the optimizer, so checkpoints contain them. Each subclass implements one
     optimizer.
     """
 
@@ -78,10 +78,10 @@ class LazyUpdates(DenseUpdates):
 
     @contextmanager
     def epoch(self, rates: Sequence[float]) -> Iterator[None]:
-        """Run an epoch of lazy updates and finally bring all embedding rows up to date.
+        """Run an epoch of lazy updates, then bring all embedding rows up to date.
 
-        During the epoch the embedding holds only the rows of the current mini-batch. ``rates`` are
-        the learning rates of its steps.
+        During the epoch, the embedding holds only the rows of the current mini-batch. ``rates`` are
+        the learning rates of all steps of the epoch.
         """
         state = self._optimizer.state[self.whole]
         for name in self._buffers:
@@ -131,7 +131,7 @@ class LazyUpdates(DenseUpdates):
     def _prepare(self, rates: Sequence[float]) -> None:
         """Precompute factors for the lazy embedding updates of one epoch.
 
-        ``rates`` are the learning rates of its steps.
+        ``rates`` are the learning rates of all steps of the epoch.
         """
         raise NotImplementedError
 
@@ -144,7 +144,7 @@ class LazyUpdates(DenseUpdates):
         raise NotImplementedError
 
     def _catch_up(self, rows: NDArray[np.int64]) -> None:
-        """Apply skipped lazy updates to embedding rows at the end of an epoch."""
+        """Apply all skipped lazy updates to embedding rows at the end of an epoch."""
         raise NotImplementedError
 
     def _finish(self, steps: int) -> None:
@@ -177,7 +177,7 @@ class LazySgd(LazyUpdates):
         self._write(chosen, self._caught_up(chosen))
 
     def _caught_up(self, rows: Tensor) -> State:
-        """Return copies of embedding rows and momentum with all skipped steps applied."""
+        """Return copies of embedding rows and their momentum with all skipped SGD steps applied."""
         vectors, momentum = (array.index_select(0, rows) for array in self._state)
         skipped = torch.from_numpy(self._now - self._updated_at[rows.numpy()])
         a, b, c, d = self._powers[:, skipped, None]  # (U, 1) each
@@ -236,7 +236,7 @@ class LazyAdamW(LazyUpdates):
         self._apply_skipped(rows.astype(np.int32), self._arrays.vectors[:0])
 
     def _apply_skipped(self, rows: Ids, batch: NDArray[np.floating[Any]]) -> None:
-        """Apply skipped steps to embedding rows in place; copy them to ``batch`` unless empty."""
+        """Apply skipped AdamW steps to embedding rows; copy the rows to a non-empty ``batch``."""
         epsilon = self._number(self._epsilon)
         catch_up(self._arrays, rows, self._now, self._skipped, epsilon, batch)
 
@@ -249,7 +249,8 @@ def embedding_updates(
 ) -> DenseUpdates:
     """Return lazy embedding updates if they are equivalent to dense ones, else dense updates.
 
-    They are equal on the CPU for AdamW, and for SGD with one learning rate per epoch.
+    They are equivalent for AdamW without weight decay on the embedding and for SGD with one
+    learning rate per epoch. Lazy updates run only on the CPU.
     """
     embedding = getattr(network, "embedding", None)
     if (
@@ -266,7 +267,7 @@ def embedding_updates(
 
 
 def _powers(rate: float, decay: float, momentum: float, steps: int) -> Tensor:
-    """Return powers of the matrix that advances an embedding row by one lazy SGD step.
+    """Return the powers of the matrix that advances an embedding row by one lazy SGD step.
 
     The shape is (4, steps + 1): the four entries of each of A⁰ … Aˢᵗᵉᵖˢ.
     """

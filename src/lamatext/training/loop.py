@@ -48,7 +48,7 @@ TrainingStep = Callable[[Batch, float], Tensor]  # mini-batch, learning rate →
 
 
 class LoopSettings(NamedTuple):
-    """Settings of one training loop, such as model, optimization, seed and device."""
+    """Settings of a training loop: model, optimization, seed, device, weights and checkpoint."""
 
     model: ModelSettings
     training: TrainingSettings
@@ -73,8 +73,8 @@ def fit(
 ) -> TrainingState:
     """Run the training loop until early stopping and load the best weights into the network.
 
-    Every epoch draws its random numbers from (seed, epoch), so a loop that resumes from a
-    checkpoint gives bit for bit the weights of a loop that was never interrupted.
+    The random numbers of an epoch depend on (seed, epoch) only, so a loop that resumes from a
+    checkpoint ends with the same weights, bit for bit, as a loop that was never interrupted.
     """
     job = LoopJob(network, train, validation, settings, _load_state(settings))
     with current_processes().job(job):
@@ -82,7 +82,7 @@ def fit(
 
 
 class LoopJob(NamedTuple):
-    """Everything needed to run a training loop, also in another process of a group."""
+    """Inputs of a training loop as one object that can be sent to other training processes."""
 
     network: nn.Module
     train: EncodedDataset
@@ -91,7 +91,7 @@ class LoopJob(NamedTuple):
     state: TrainingState  # to start from
 
     def on(self, device: torch.device) -> "LoopJob":
-        """Return a copy of this training loop job for another process, without a checkpoint."""
+        """Copy this training loop job for a worker process on ``device``, without a checkpoint."""
         return self._replace(settings=self.settings._replace(device=device, checkpoint=None))
 
 
@@ -154,7 +154,7 @@ def _train_epoch(
     """Run one epoch of the training loop; return the mean loss and the last learning rate."""
     training, epoch, weights = settings.training, state.epoch + 1, train.sample_weight
     processes = current_processes()
-    # Each process draws other dropout masks.
+    # Each process draws different dropout masks.
     torch.manual_seed((settings.seed * 100_003 + epoch + (processes.rank << 40)) % 2**63)
     batches = shuffled_batches(
         train.token_ids.lengths,
@@ -187,10 +187,10 @@ def make_training_step(
     settings: LoopSettings,
     weights: WeightUpdates | None = None,
 ) -> TrainingStep:
-    """Return the function that runs one mini-batch step of the training loop.
+    """Create the function that runs one mini-batch step of the training loop.
 
-    On an NVIDIA GPU the step is a CUDA graph where the network allows it. By default the optimizer
-    updates each weight on its own.
+    On an NVIDIA GPU, the step runs as a CUDA graph if the network supports it. If ``weights`` is
+    None, the optimizer updates each weight tensor separately.
     """
     weights = WeightUpdates(network, optimizer) if weights is None else weights
     update_weights = partial(_update_weights, network, weights, settings)
@@ -207,7 +207,7 @@ def make_training_step(
 def _update_weights(
     network: nn.Module, weights: WeightUpdates, settings: LoopSettings, batch: Batch
 ) -> Tensor:
-    """Run forward pass, backward pass and weight update of one training loop step."""
+    """Run one step of the training loop: forward pass, backward pass and weight update."""
     processes = current_processes()
     weights.zero_grad()
     fractions = None
@@ -221,7 +221,7 @@ def _update_weights(
 
 
 class _LossFractions(NamedTuple):
-    """Factors that scale the loss of one process to its part of the mini-batch's total loss."""
+    """Factors that scale the loss of one training process to its share of the mini-batch's loss."""
 
     loss: Tensor | float
     disagreement: Tensor | float
@@ -230,9 +230,9 @@ class _LossFractions(NamedTuple):
 def _share_of_batch(
     processes: OneProcess, batch: Batch, settings: LoopSettings
 ) -> tuple[Batch, _LossFractions]:
-    """Return the part of a mini-batch that this process trains on, with its loss factors.
+    """Return this process's share of a mini-batch and the factors that scale its training loss.
 
-    The losses of all processes, times these fractions, add up to the loss of the mini-batch.
+    The scaled losses of all processes add up to the loss of the whole mini-batch.
     """
     if settings.class_weights is not None and batch.sample_weight is None:
         # The weights of a process's classes may all be 0, which only the weighted mean can handle.
@@ -248,7 +248,7 @@ def _share_of_batch(
 
 
 def _loss_weights(batch: Batch, settings: LoopSettings) -> tuple[Tensor, Tensor]:
-    """Return the sums of weights that normalize the two terms of a mini-batch's loss.
+    """Return the total weights by which the two terms of the training loss are divided.
 
     The mini-batch must have sample weights.
     """
@@ -271,12 +271,12 @@ def training_loss(
 ) -> Tensor:
     """Compute the loss of the training loop: cross-entropy minus weighted head disagreement.
 
-    It is J = L − λ D, where L is the mean cross-entropy and D the mean disagreement of the heads.
-    With sample weights both are weighted means over the mini-batch: a text of weight 0 has no
-    effect. The labels are class indices (B,), or probabilities (B, C) that a teacher assigns at the
-    temperature τ; then L is τ² times the cross-entropy of softmax(logits / τ). If a text may have
-    several labels, they are 0 or 1, or a teacher's probability, for each label (B, C), and L is τ²
-    times the sum of one binary cross-entropy per label, of sigmoid(logits / τ).
+    The loss is J = L − λ D, where L is the mean cross-entropy and D the mean disagreement of the
+    attention heads. With sample weights, both are weighted means over the mini-batch, so a text of
+    weight 0 has no effect. The labels are class indices (B,), or a teacher's probabilities
+    (B, C) at the temperature τ; then L is τ² times the cross-entropy of softmax(logits / τ). If a
+    text may have several labels, they are 0 or 1, or a teacher's probability, for each label (B,
+    C), and L is τ² times the sum of one binary cross-entropy per label, of sigmoid(logits / τ).
     If the mini-batch is one process's share of a larger one, L and D are multiplied by
     ``fractions``.
     """
@@ -313,7 +313,7 @@ def training_loss(
 def _distillation_loss(
     logits: Tensor, targets: Tensor, settings: LoopSettings, sample_weight: Tensor | None
 ) -> Tensor:
-    """Compute the distillation loss of the training loop, between student and teacher outputs.
+    """Compute the training loop's distillation loss: cross-entropy with teacher probabilities.
 
     The targets are the teacher's probabilities at the temperature of the loss, (B, C).
     """
@@ -328,10 +328,10 @@ def _distillation_loss(
 def _multi_label_loss(
     logits: Tensor, targets: Tensor, settings: LoopSettings, sample_weight: Tensor | None
 ) -> Tensor:
-    """Compute the multi-label loss of the training loop (binary cross-entropy).
+    """Compute the training loop's multi-label loss: binary cross-entropy summed over the labels.
 
-    It is the binary cross-entropy, summed over the labels; the weight of a label applies to the
-    texts that have it. The targets of a teacher are probabilities at the temperature of the loss.
+    The class weight of a label applies to the texts that have the label. Targets from a teacher are
+    probabilities at the temperature of the loss.
     """
     temperature = settings.temperature
     each = F.binary_cross_entropy_with_logits(
@@ -350,7 +350,7 @@ def _multi_label_loss(
 def validation_score(network: nn.Module, dataset: EncodedDataset, settings: LoopSettings) -> float:
     """Compute the validation score after an epoch of the training loop.
 
-    It is the accuracy or, if a text may have several labels, the mean average precision.
+    The score is the accuracy or, if a text may have several labels, the mean average precision.
     """
     processes = current_processes()
     if 1 < processes.size <= len(dataset):
@@ -371,10 +371,7 @@ def score_name(multi_label: bool) -> str:
 def predict_logits(
     network: nn.Module, dataset: EncodedDataset, device: torch.device
 ) -> NDArray[np.float32]:
-    """Compute the logits of a dataset without gradients, for validation in the training loop.
-
-    The shape is (n, C).
-    """
+    """Compute logits (n, C) without gradients, for example to validate in the training loop."""
     network.eval()
     order: list[Indices] = []
     logits: list[Tensor] = []

@@ -42,8 +42,8 @@ def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
 def one_cycle_factor(progress: float) -> float:
     """Compute the learning rate factor of the one-cycle schedule.
 
-    It rises linearly to 1, then decays along a cosine. ``progress`` is the completed fraction of
-    the run, from 0 to 1.
+    The factor rises linearly to 1, then decays along a cosine. ``progress`` is the completed
+    fraction of the run, from 0 to 1.
     """
     if progress < WARM_UP:
         return progress / WARM_UP

@@ -38,7 +38,7 @@ _WORD2VEC_SETTINGS = {name for name in TextSettings.model_fields if name.startsw
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """Everything prepared for a training run, such as network, text encoder and token ids."""
+    """Result of preparing a training run: network, text encoder, token ids and final settings."""
 
     recipe: Recipe  # every ``auto`` replaced by a value
     network: nn.Module  # with initial weights
@@ -64,13 +64,13 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     device: str = "cpu",
     progress: Progress = SILENT,
 ) -> PreparedRun:
-    """Prepare a training run by tokenizing texts, building the vocabulary and creating the network.
+    """Prepare a training run: tokenize the texts, build the vocabulary and create the network.
 
-    The vocabulary holds the words of the model to continue, if any, and then those of the training
-    texts.
+    The vocabulary starts with the words of the saved model to continue, if any, followed by those
+    of the training texts.
 
     Args:
-        texts: all texts, tokenized or not. Tokens for ``bert`` are ids of its subwords.
+        texts: all texts, tokenized or not. For ``bert``, the tokens are its subword ids.
         split: rows of the training and validation texts.
         recipe: all settings; ``auto`` is resolved here.
         classes: number of classes.
@@ -117,7 +117,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
 def _initial_network(
     recipe: Recipe, vocabulary: Vocabulary, word_vectors: Vectors, classes: int
 ) -> nn.Module:
-    """Create the network of a run, with random weights and the initial word vectors."""
+    """Create the network of a new training run with random weights and initial word vectors."""
     torch.manual_seed(recipe.seed)
     width = recipe.text.vector_width
     network = build_network(recipe.model, vocabulary=len(vocabulary), width=width, classes=classes)
@@ -129,12 +129,12 @@ def _initial_network(
 
 
 def _phrase_ends(vocabulary: Vocabulary) -> list[float]:
-    """Return a flag for each vocabulary word: 1 for punctuation, which ends a phrase, else 0."""
+    """Return one flag per vocabulary word: 1 if it is punctuation, which ends a phrase, else 0."""
     return [float(not any(map(str.isalnum, word))) for word in vocabulary.words]
 
 
 def _texts_in_memory(token_ids: TokenIds, rows: Indices, seed: int) -> TokenIds:
-    """Return the texts to train word vectors on: all, or a random sample if they are on disk."""
+    """Return the texts to train word vectors on: all, or a random sample if stored on disk."""
     if not token_ids.are_on_disk:
         return token_ids.take(rows)
     sample = token_ids.take(sample_rows(rows, WORD_VECTOR_TEXTS, seed))
@@ -143,7 +143,7 @@ def _texts_in_memory(token_ids: TokenIds, rows: Indices, seed: int) -> TokenIds:
 
 
 def sample_rows(rows: Indices, count: int, seed: int) -> Indices:
-    """Draw at most ``count`` rows at random to prepare a training run, keeping their order."""
+    """Sample at most ``count`` rows in preparation for training, keeping their order."""
     if len(rows) <= count:
         return rows
     chosen = np.random.default_rng(seed).choice(len(rows), count, replace=False)
@@ -213,7 +213,7 @@ def encode_tokens(tokens: TokenizedTexts, vocabulary: Vocabulary, text: TextSett
 def _unlabelled_words(
     texts: TokenizedTexts, rows: Indices, vocabulary: Vocabulary, text: TextSettings
 ) -> Iterable[str]:
-    """Return frequent words of unlabelled texts to add to the vocabulary of a run.
+    """Return the frequent words of unlabelled texts to be added to the vocabulary of a run.
 
     At most ``text.extra_words`` words are returned, and none unless the word vectors are
     pretrained.
@@ -224,7 +224,7 @@ def _unlabelled_words(
 
 
 def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
-    """Return frequent words from pretrained word vectors to add to the vocabulary."""
+    """Return the frequent words of pretrained vectors to be added to the vocabulary of a run."""
     if not text.added_words:
         return []
     if is_pretrained_encoder(text.word_vectors):
@@ -239,7 +239,7 @@ def _extra_words(text: TextSettings, tokenizer: Tokenizer) -> list[str]:
 def _encoder_vectors(
     text: TextSettings, vocabulary: Vocabulary, device: str, progress: Progress
 ) -> Vectors:
-    """Compute word vectors with a pretrained encoder for a training run, cached on disk."""
+    """Compute the initial word vectors of a run with a pretrained encoder, cached on disk."""
     from lamatext.nn.pretrained import pretrained_word_vectors
 
     def compute() -> Arrays:
@@ -288,7 +288,7 @@ def _extended_word_tensors(
     token_ids: TokenIds,
     progress: Progress,
 ) -> dict[str, Array]:
-    """Prepare word vectors for new words in a run that continues a saved model."""
+    """Extend a saved model's word vectors by the new words of the run that continues it."""
     trained: Vectors = start.tensors[EMBEDDING]
     if len(vocabulary) == len(trained):
         return {}

@@ -37,7 +37,7 @@ from lamatext.training.batching import Batch
 
 # Process 0 may read and prepare data for long; a process that ends is noticed without a timeout.
 TIMEOUT = timedelta(days=7)
-EXIT_SECONDS = 5.0  # for process 0 to notice that another one has ended
+EXIT_SECONDS = 5.0  # time for process 0 to notice that another one has ended
 LOST_CONNECTION = 75  # exit status of a worker that ended because another process did
 # Environment variables of a process's place in the group, as torchrun defines them.
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -45,7 +45,7 @@ SHARED = "LAMATEXT_SHARED"  # environment: file descriptors of shared memory and
 SHARED_BYTES = 1 << 22  # of memory for the tensor of one process; longer ones are summed in parts
 SHARED_PROCESSES = 16  # at most; each reads the summands of all, and is connected to all others
 PROCESSES_PER_CORE = 4  # more are refused: they only take memory and wait for each other
-POLL_SECONDS = 1e-3  # for which a process polls for the others in each step before it sleeps
+POLL_SECONDS = 1e-3  # time for which a process polls for the others in each step before it sleeps
 T = TypeVar("T")
 
 
@@ -62,19 +62,19 @@ class OneProcess:
 
     @contextmanager
     def job(self, job: object) -> Iterator[None]:  # noqa: ARG002 - sent in a group
-        """Run a ``with`` block whose job process 0 sends to all processes of the group."""
+        """Run a job in a ``with`` block; a process group of several processes shares its work."""
         yield
 
     def share(self, batch: Batch) -> Batch:
-        """Return the rows of a mini-batch that this process of the group trains on."""
+        """Return the part of a mini-batch that this process of the group trains on."""
         return batch
 
     def share_of_rows(self, count: int) -> Indices:
-        """Return which of ``count`` rows this process of the group should predict."""
+        """Return the indices of the rows (of ``count``) that this process of the group predicts."""
         return np.arange(self.rank, count, self.size)
 
     def sum_joined(self, parts: list[Tensor], out: Tensor) -> None:
-        """Concatenate flat tensors into ``out``, summed over the processes of the group."""
+        """Concatenate flat tensors and write their sum over the process group to ``out``."""
         torch.cat(parts, out=out)
 
     def sum(self, value: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class OneProcess:
         return value
 
     def gather_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Gather the result rows of all processes of the group in their original order."""
+        """Gather the result rows of all processes of the group and restore their original order."""
         return values
 
     def from_main(self, value: T) -> T:
@@ -106,7 +106,8 @@ class SharedMemory:
 
     Gloo would send the tensors through the loopback interface, with two more threads in each
     process, which takes milliseconds. Two buffers are used in turn, so that the processes have to
-    wait for each other only once per sum: one that reaches the next sum has read the last one.
+    wait for each other only once per sum: a process that reaches the next sum has already read the
+    last one.
     """
 
     def __init__(self, rank: int, memory: int, *others: int) -> None:
@@ -118,7 +119,7 @@ class SharedMemory:
         self._views: dict[torch.dtype, Tensor] = {}
 
     def sum_joined(self, parts: list[Tensor], out: Tensor) -> None:
-        """Concatenate flat CPU tensors into ``out``, summed over the processes."""
+        """Concatenate flat CPU tensors and write their sum over the processes to ``out``."""
         buffers = self._buffers(out.dtype)
         if len(out) <= buffers.shape[2]:
             self._add(buffers[self._turn, :, : len(out)], parts, out)
@@ -127,13 +128,13 @@ class SharedMemory:
             self.sum(out)
 
     def sum(self, value: Tensor) -> None:
-        """Replace a flat CPU tensor by its sum over the processes, in parts if it is long."""
+        """Replace a flat CPU tensor with its sum over the processes, in parts if it is long."""
         buffers = self._buffers(value.dtype)
         for part in torch.split(value, buffers.shape[2]):
             self._add(buffers[self._turn, :, : len(part)], [part], part)
 
     def _add(self, summands: Tensor, parts: list[Tensor], out: Tensor) -> None:
-        """Write the parts to this process's row of the shared memory and sum all rows."""
+        """Write the parts to this process's row of the shared memory, then sum all rows."""
         rows = summands.unbind()
         torch.cat(parts, out=rows[self._rank])
         self._meet()
@@ -143,7 +144,7 @@ class SharedMemory:
         self._turn = 1 - self._turn
 
     def _buffers(self, dtype: torch.dtype) -> Tensor:
-        """Return the shared memory as numbers of one type, with axes for turn, process, number."""
+        """View the shared memory as a tensor of one dtype (2 turns, processes, numbers)."""
         if dtype not in self._views:
             numbers = torch.frombuffer(self._memory, dtype=dtype)
             self._views[dtype] = numbers.view(2, len(self._others) + 1, -1)
@@ -153,7 +154,7 @@ class SharedMemory:
         """Wait until all training processes have written their tensors to the shared memory.
 
         Raises:
-            ConnectionError: a process has ended.
+            ConnectionError: if a process has ended.
         """
         for other in self._others:
             os.write(other, b".")
@@ -246,7 +247,7 @@ class ProcessGroup(OneProcess):
         )
 
     def sum_joined(self, parts: list[Tensor], out: Tensor) -> None:
-        """Concatenate flat tensors into ``out``, summed over the processes in one exchange."""
+        """Concatenate flat tensors and write their sum over the process group to ``out``."""
         if self._shared is None:
             torch.cat(parts, out=out)
             self.sum(out)
@@ -255,7 +256,7 @@ class ProcessGroup(OneProcess):
             self._shared.sum_joined(parts, out)
 
     def sum(self, value: Tensor) -> Tensor:
-        """Replace a contiguous tensor by its sum over the processes of the group; return it."""
+        """Replace a contiguous tensor with its sum over the processes of the group; return it."""
         with self._connected():
             if self._shared is None:
                 torch.distributed.all_reduce(value)
@@ -264,7 +265,7 @@ class ProcessGroup(OneProcess):
         return value
 
     def gather_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Gather the result rows of all processes of the group in their original order."""
+        """Gather the result rows of all processes of the group and restore their original order."""
         parts: list[Any] = [None] * self.size
         with self._connected():
             torch.distributed.all_gather_object(parts, values, group=self._messages)
@@ -325,13 +326,13 @@ def training_processes(devices: int | None, device: torch.device) -> Iterator[On
 
 
 def _stop_for_launcher(*_: object) -> None:
-    """Raise ProcessError in process 0 of the group when its launcher terminates it."""
+    """Raise ProcessError because the launcher terminates process 0 of the group (SIGTERM)."""
     raise ProcessError("the launcher has ended this training process with the others.")
 
 
 @contextmanager
 def _as_current(group: ProcessGroup) -> Iterator[None]:
-    """Make a process group current inside a block, then dismiss its other processes."""
+    """Make a process group current inside a ``with`` block, then dismiss its other processes."""
     token = _current.set(group)
     is_broken = False
     try:
@@ -346,7 +347,7 @@ def _as_current(group: ProcessGroup) -> Iterator[None]:
 
 
 def _check_devices(devices: int | None, device: torch.device) -> None:
-    """Check that each process of the group has a device of its own."""
+    """Raise ConfigError if the processes of the group do not fit the available devices."""
     launched = int(os.environ.get("WORLD_SIZE", 1)) if "LOCAL_RANK" in os.environ else None
     if None not in (launched, devices) and launched != devices:
         raise ConfigError(
@@ -376,7 +377,7 @@ def _threads_per_process() -> int:
 
 
 def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
-    """Start the worker processes of a group on this machine, with this process as number 0."""
+    """Start the worker processes of a group on this machine; this process becomes process 0."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -409,7 +410,7 @@ def _start(count: int, device: torch.device) -> list["subprocess.Popen[bytes]"]:
 
 
 def _shared_files(count: int) -> list[list[int]]:
-    """Create the shared memory and sockets through which the process group sums tensors.
+    """Create the shared memory and the sockets with which the process group sums tensors.
 
     Return the file descriptors for each process: that of the memory, then a connection to each
     other process. The lists are empty if there are more than ``SHARED_PROCESSES`` processes, and on
@@ -449,7 +450,7 @@ class _Workers:
 
     @contextmanager
     def failure_explained(self) -> Iterator[None]:
-        """Raise an error that names the failed process if the group lost a connection."""
+        """Raise an error that names the failed process if the group has lost a connection."""
         try:
             yield
         except (ProcessError, torch.distributed.DistError) as error:
@@ -479,7 +480,7 @@ class _Workers:
                 os.close(int(number))
 
     def _failure(self, seconds: float = 0.0) -> str | None:
-        """Return which process of the group failed and how, or None if none has failed."""
+        """Describe which process of the group failed and how; return None if none has failed."""
         ends = time.monotonic() + seconds
         while True:
             for rank, process in enumerate(self._processes, start=1):

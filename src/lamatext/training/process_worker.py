@@ -1,7 +1,7 @@
 """Worker process for training on several devices: runs its share of each training loop.
 
-``python -m lamatext.training.process_worker DEVICE PARENT`` is what ``--devices`` starts; PARENT is
-the process id of process 0.
+``--devices`` starts it as ``python -m lamatext.training.process_worker DEVICE PARENT``, in which
+PARENT is the process id of process 0.
 """
 
 import os
@@ -20,7 +20,7 @@ from lamatext.training.trainer import pick_device
 
 
 def work(group: ProcessGroup) -> None:
-    """Wait for process 0 to start a training loop, then train on this process's share of it."""
+    """Run this worker process's share of every training loop that process 0 starts."""
     while (job := group.receive_job()) is not None:
         assert isinstance(job, LoopJob)
         try:
@@ -32,9 +32,10 @@ def work(group: ProcessGroup) -> None:
 
 
 def _exit_without(parent: int, has_joined: threading.Event) -> None:
-    """End this worker if process 0 ends before both have joined the group.
+    """Exit this worker process if process 0 ends before both have joined the process group.
 
-    Once both have joined, the lost connection ends it; before that, it would wait for days.
+    Once both have joined, the lost connection ends the worker. Until then, the worker would wait
+    for process 0 for days.
     """
     while not has_joined.wait(0.5):
         if os.getppid() != parent:
@@ -42,7 +43,7 @@ def _exit_without(parent: int, has_joined: threading.Event) -> None:
 
 
 def main(device: str, parent: int) -> int:
-    """Run a worker process, which joins the process group and trains until it is told to stop."""
+    """Run a worker process: join the process group and train until process 0 ends the training."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     has_joined = threading.Event()

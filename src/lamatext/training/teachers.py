@@ -54,7 +54,7 @@ CHUNK = 2_048  # texts that a teacher labels between two steps of the progress b
 MAX_VARIANTS = 48  # per text
 VARIANT_WORDS = 5_000_000  # in all variants and, with many labels, unlabelled texts together
 MANY_LABELS_VARIANTS = 2  # per text with many labels, however many words these have
-BACKWARD_COST = 3.5  # time of a training step, in forward passes
+BACKWARD_COST = 3.5  # ratio of the time of a training step to that of a forward pass
 MIN_STEPS = 200  # training steps that a teacher needs on few texts
 MAX_EPOCHS = 40
 MULTI_LABEL_STEPS = 2_000  # with several labels, of which some are rare, it needs more steps
@@ -74,9 +74,9 @@ LICENCES = {MINILM: "Apache-2.0"}
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """Result of teaching: a teacher's probabilities for its student, and facts for the model card.
+    """Output of a teacher: probabilities for training the student, and facts for the model card.
 
-    The student is trained on these probabilities (distillation).
+    Training the student on these probabilities is called distillation.
     """
 
     labels: TeacherLabels
@@ -98,7 +98,7 @@ class TeacherData(NamedTuple):
         return self._encode(self.train)
 
     def score(self, probabilities: Probabilities) -> float:
-        """Compute the score of a teacher's probabilities for the validation texts.
+        """Score a teacher's probabilities for the validation texts.
 
         As for the student, the score is the accuracy or, if a text may have several labels, the
         mean average precision.
@@ -123,9 +123,9 @@ def teacher_data(
     classes: Sequence[Any],
     recipe: Recipe,
 ) -> TeacherData:
-    """Collect the data for a teacher and its student, with a held-out validation set.
+    """Collect the data for a teacher and its student; hold out a validation set if none is given.
 
-    Neither of the two learns from the validation set.
+    Neither the teacher nor the student is trained on the validation set.
     """
     rows = np.arange(len(train))
     if validation is None:
@@ -144,7 +144,7 @@ def has_few_labels(data: TeacherData) -> bool:
 
 
 def is_encoder_name(teacher: object) -> bool:
-    """Return whether ``teacher`` is the name of a pretrained encoder that must be trained.
+    """Return whether ``teacher`` names a pretrained encoder, which must be trained before use.
 
     Everything else is a file, the folder of a saved model, or a Python object.
     """
@@ -204,7 +204,7 @@ def _teacher_labels(
 
 
 def _varied(data: TeacherData) -> list[str]:
-    """Return the texts whose altered variants a teacher labels.
+    """Return the texts of which altered variants are made for the teacher to label.
 
     These are all texts or, if many are labelled, only the labelled ones.
     """
@@ -213,7 +213,7 @@ def _varied(data: TeacherData) -> list[str]:
 
 
 def _wanted_variants(data: TeacherData) -> int:
-    """Return how many variants of each text a teacher should label.
+    """Return how many altered variants of each text the teacher should label.
 
     If there are many labelled texts, the unlabelled texts take the place of some variants.
     """
@@ -228,8 +228,8 @@ def _wanted_variants(data: TeacherData) -> int:
 def wanted_teachers(data: TeacherData) -> int:
     """Return how many fine-tuned encoders a teacher should average if the time allows.
 
-    With some thousand labels, many mistakes of an encoder depend on its seed, and the average
-    makes fewer; with tens of thousands a second encoder improves nothing.
+    With some thousand labels, many mistakes of an encoder depend on its seed, so the average of
+    several encoders makes fewer; with tens of thousands, a second encoder improves nothing.
     """
     averages = MANY_LABELS <= len(data.train) < LONG_TEXT_LABELS
     return AVERAGED_TEACHERS if averages and not data.train.is_multi_label else 1
@@ -243,7 +243,7 @@ def _count_words(texts: Sequence[str]) -> int:
 
 
 def _open_teacher(teacher: object, classes: Sequence[Any], *, multi_label: bool) -> "FittedTeacher":
-    """Return a fitted classifier as a teacher."""
+    """Wrap a fitted classifier as a teacher; raise ConfigError for any other object."""
     if isinstance(teacher, FittedTeacher):
         return teacher
     if hasattr(teacher, "predict_proba") and hasattr(teacher, "classes_"):
@@ -269,7 +269,7 @@ def _is_fitted_to_indicators(known: Sequence[Any], labels: int) -> bool:
 
 
 class FittedTeacher:
-    """Teacher that is a fitted classifier with ``predict_proba`` and ``classes_``."""
+    """Teacher that wraps a fitted classifier with ``predict_proba`` and ``classes_``."""
 
     def __init__(
         self, name: str, classifier: Any, known: Sequence[Any], classes: Sequence[Any]
@@ -339,8 +339,8 @@ class EncoderTeacher:
     def teach(self, texts: Sequence[str], progress: Progress) -> Lesson:
         """Train the teacher's encoder and label all texts and their variants with it.
 
-        The probabilities are cached by a fingerprint of everything that they depend on, those of
-        each fine-tuned encoder as soon as it has labelled the texts.
+        The probabilities are cached under a fingerprint of everything that they depend on. Those of
+        each fine-tuned encoder are cached as soon as the encoder has labelled the texts.
         """
         plan = self.plan(texts, progress)
         progress.note(_describe(self.name, plan))
@@ -429,8 +429,8 @@ class EncoderTeacher:
     ) -> "TrainedEncoder":
         """Train one of the teacher's encoders on the labelled texts according to the plan.
 
-        With few labels per class, fine-tuning forgets some of what the encoder knows: the result is
-        then averaged with that of a linear layer on the unchanged encoder.
+        With few labels per class, a fine-tuned encoder forgets some of what it knew, so its
+        predictions are then averaged with those of a linear layer on the unchanged encoder.
         """
         networks = []
         if plan.epochs > 0:
@@ -493,10 +493,10 @@ class EncoderTeacher:
 
 
 def fine_tuning_settings(plan: TeachingPlan, data: TeacherData) -> dict[str, object]:
-    """Return the settings of a teacher's fine-tuning that depend on its plan and its labels.
+    """Choose text length, epochs, batch size and learning rate for fine-tuning a teacher.
 
-    A single epoch at a high learning rate teaches as well as three. Encoders that are averaged may
-    have a high one, too, as the average makes up for what each of them forgets.
+    A single epoch at a high learning rate works as well as three epochs. Encoders that are averaged
+    may also have a high learning rate, because the average makes up for what each of them forgets.
     """
     values: dict[str, object] = {
         "text.max_words": plan.max_words,
@@ -623,11 +623,11 @@ def plan_teaching(  # noqa: PLR0913 - speed, sizes, wishes and the time limit of
 ) -> TeachingPlan:
     """Choose the best plan for training an encoder as a teacher within the time limit.
 
-    The first of these choices that fits is taken: fine-tuning on up to 512 subwords per text, if
-    there are enough labels for that, on 256, on 128, in fewer epochs, and a linear layer on the
-    unchanged encoder. The rest of the time is used for variants, and then, if wanted, for more
-    encoders with other seeds: encoders make partly different mistakes, so their average labels
-    texts better.
+    The first of these choices that fits into the time limit is taken: fine-tuning on up to 512
+    subwords per text (only with enough labels), on up to 256, on up to 128, fine-tuning for fewer
+    epochs, and finally only a linear layer on the unchanged encoder. The remaining time is used for
+    variants and then, if wanted, for more encoders with other seeds: encoders make partly different
+    mistakes, so the average of several labels the texts better.
 
     Args:
         texts_per_second: measured speed of the encoder for each of ``LENGTHS``.

@@ -1,10 +1,11 @@
 """Time left in a training run: the expected duration of its stages, corrected by measurements.
 
-The expected seconds of a stage are proportional to the texts and words that it reads; the constants
-are measured by ``python -m benchmarks growth``. The current stage and earlier stages of its kind
-show how much faster or slower this machine is. Stages of other kinds are corrected by the geometric
-mean of these ratios over the kinds. No kind counts for more than ``KIND_SECONDS`` in it, so one
-kind with a poor estimate changes little.
+The expected duration of a stage is proportional to the number of texts and words that it processes;
+the constants were measured with ``python -m benchmarks growth``. The measured duration of the
+current stage and of earlier stages of the same kind shows how much faster or slower this machine
+is. Stages of other kinds are corrected by the geometric mean of these ratios over the kinds. In
+this mean, no kind has a weight of more than ``KIND_SECONDS``, so a poor estimate for one kind has
+little effect.
 """
 
 import math
@@ -24,8 +25,8 @@ from lamatext.training.cross_fitting import expected_fits
 
 BYTES_PER_WORD = 6.0  # in UTF-8, with the space
 PRIOR_SECONDS = 0.5  # the expected speed counts as much as a measurement of this duration
-KIND_PRIOR_SECONDS = 3.0  # for one kind of stages, so does the measured speed of the other kinds
-KIND_SECONDS = 10.0  # the most that one kind of stages counts for among all kinds
+KIND_PRIOR_SECONDS = 3.0  # the same for one kind, with the mean speed of all kinds as its prior
+KIND_SECONDS = 10.0  # maximum weight of one kind of stages in the mean over all kinds
 REPORT_SECONDS = 0.5  # between two reports
 # CPU seconds on one core of the machine of the growth records
 TOKENIZING = 0.8e-6  # per word
@@ -39,21 +40,21 @@ FITTING_POWERS = (0.4, 0.18)  # powers of the numbers of SVMs and texts, which m
 CALIBRATING = 6e-6  # per word of the validation texts
 SAVING = (0.5, 0.13e-6)  # and per word of the training texts, which are hashed
 SCORING = 4e-6  # per word of the test texts
-OVERRUN = 0.3  # of its time so far that a stage without steps still takes if it is overdue
+OVERRUN = 0.3  # time left of an overdue stage without steps, as a fraction of its time so far
 BASELINE = 12e-6  # per word, for TF-IDF with logistic regression
-UNEVEN = {"fitting"}  # stages whose steps take very different times: they say little of the rest
+UNEVEN = {"fitting"}  # stages whose steps differ too widely in duration to predict the rest
 
 
 class ExpectedStage(NamedTuple):
-    """Stage of a training run with its expected duration."""
+    """Stage of a training run and its expected duration, for estimating the time left."""
 
     name: str  # the first word of the stage's name
     seconds: float
-    after_steps: float = 0.0  # those of its seconds that follow its last step
+    after_steps: float = 0.0  # part of ``seconds`` that follows the last step
 
 
 class RunSize(NamedTuple):
-    """Size of the data of a training run, from which its expected time is computed."""
+    """Dataset sizes from which the duration of a training run is estimated."""
 
     texts: int  # for training and validation together
     text_bytes: int
@@ -63,7 +64,7 @@ class RunSize(NamedTuple):
 
 
 def expected_stages(run: RunSize, recipe: Recipe, *, baselines: int = 0) -> list[ExpectedStage]:
-    """Return the stages of a training run on a CPU in order, with their expected duration."""
+    """List the stages of a training run on a CPU in order, each with its expected duration."""
     words = run.text_bytes / BYTES_PER_WORD
     trained = run.texts - run.validation_texts
     size = DatasetSize(trained, int(words), 0, run.classes)
@@ -97,9 +98,10 @@ def expected_stages(run: RunSize, recipe: Recipe, *, baselines: int = 0) -> list
 
 
 def _pairs_per_word(words: float) -> float:
-    """Estimate how many word pairs per word are counted to train word vectors.
+    """Estimate how many word pairs per word are counted for word vectors, to predict the time.
 
-    The text has ``words`` words; half of them are assumed to be skipped, because they are frequent.
+    The estimate is for a text of ``words`` words. Half of them are assumed to be frequent words,
+    which are skipped.
     """
     kept = max(1.0, words / 2)
     return sum(max(0.0, 1 - distance / kept) for distance in range(1, WINDOW + 1))
@@ -116,7 +118,7 @@ class TimeLeft(Progress):
         self._finished: list[tuple[ExpectedStage, float]] = []  # with the measured seconds
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Report a new stage of the training run and update the time left."""
+        """Report the start of a new stage of the training run and update the time left."""
         now, kind = time.monotonic(), name.split()[0]
         if self._current.seconds:
             self._finished.append((self._current, now - self._started))
@@ -131,7 +133,7 @@ class TimeLeft(Progress):
         self._report(now)
 
     def expect(self, name: str, count: int) -> None:
-        """Set the number of stages of this name that are still to come in the training run."""
+        """Set how many stages with this name are still ahead, to estimate the time left."""
         kind = name.split()[0]
         places = [number for number, stage in enumerate(self._ahead) if stage.name == kind]
         known = [self._ahead[number] for number in places] or [
@@ -146,7 +148,7 @@ class TimeLeft(Progress):
         self._display.expect(name, count)
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
-        """Report steps of the current stage and, at intervals, the time left."""
+        """Report completed steps of the current stage and, at intervals, the time left."""
         self._done += steps
         self._display.advance(steps, detail)
         now = time.monotonic()
@@ -154,11 +156,11 @@ class TimeLeft(Progress):
             self._report(now)
 
     def section(self, title: str) -> None:
-        """Pass a section heading on to the progress display; it does not affect the time left."""
+        """Pass a section heading to the progress display, without changing the time left."""
         self._display.section(title)
 
     def note(self, text: str) -> None:
-        """Report a line of text, which does not change the time left."""
+        """Pass a line of text to the progress display, without changing the time left."""
         self._display.note(text)
 
     def _report(self, now: float) -> None:
@@ -190,7 +192,7 @@ class TimeLeft(Progress):
 
 
 class _Times(NamedTuple):
-    """Expected and measured seconds of the finished stages of one kind."""
+    """Total expected and measured seconds of the finished stages of one kind."""
 
     expected: float
     measured: float
@@ -202,7 +204,7 @@ class _Times(NamedTuple):
 
 
 def _by_kind(finished: Sequence[tuple[ExpectedStage, float]]) -> dict[str, _Times]:
-    """Add up the expected and the measured seconds of finished stages of the same kind.
+    """Sum the expected and the measured seconds of the finished stages of each kind.
 
     The stages before the last one count for at most ``KIND_SECONDS``, because other programs that
     slowed them down may have ended since.
@@ -215,12 +217,15 @@ def _by_kind(finished: Sequence[tuple[ExpectedStage, float]]) -> dict[str, _Time
 
 
 def _slowness(times: _Times, prior: float, prior_seconds: float) -> float:
-    """Return measured over expected duration of the finished stages, shrunk towards ``prior``."""
+    """Return the ratio of measured to expected stage duration, shrunk towards ``prior``."""
     return (times.measured + prior_seconds * prior) / (times.expected + prior_seconds)
 
 
 def _mean_slowness(kinds: Collection[_Times]) -> float:
-    """Return the geometric mean of the slowness of each kind of stages, shrunk towards 1."""
+    """Average the ratio of measured to expected duration over the kinds of stages.
+
+    The average is a geometric mean; each ratio is shrunk towards 1.
+    """
     if not kinds:
         return 1.0
     weights = [min(times.expected, KIND_SECONDS) for times in kinds]

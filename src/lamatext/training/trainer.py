@@ -164,9 +164,9 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
 def _make_lesson(
     data: EncodedDataset, split: Split, teacher_labels: TeacherLabels, recipe: Recipe
 ) -> EncodedDataset:
-    """Return the training data of a student network, with teacher probabilities as targets.
+    """Return the training data of a student network, with the teacher's probabilities as targets.
 
-    These are the training texts, the unlabelled texts and the variants.
+    Its texts are the training texts, the unlabelled texts and the variants of both.
     """
     first = len(data) - len(teacher_labels.more_texts)
     labelled = split.train[split.train < first]
@@ -232,12 +232,12 @@ def _train(
     options: _RunOptions,
     lesson: EncodedDataset | None = None,
 ) -> TrainedModel:
-    """Fit the n-gram model of a prepared run, train its network and calibrate both.
+    """Train a prepared model: fit the n-gram model, train the network and calibrate both.
 
-    The n-gram model comes first: whether wrong labels require more fits is then known early, and
-    the time left can be estimated well. The weights are rounded to the values that the saved file
-    will hold. If there is a ``lesson``, the network learns its teacher probabilities instead of the
-    labels of the training texts.
+    The n-gram model comes first, so that it is known early whether wrong labels require more fits
+    and the time left can be estimated well. The weights are rounded to the values that the saved
+    file will hold. If there is a ``lesson``, the network learns its teacher probabilities instead
+    of the labels of the training texts.
     """
     recipe, network, progress = prepared.recipe, prepared.network, options.progress
     train, validation = data.take(split.train), data.take(split.validation)
@@ -296,7 +296,7 @@ def _train(
 
 
 class _Finished(NamedTuple):
-    """Results of the steps after network training, such as n-gram model and calibration."""
+    """Results of the steps after network training, such as calibration and label thresholds."""
 
     ngrams: NgramModel | None
     scales: dict[str, float]  # calibration factors
@@ -307,7 +307,7 @@ class _Finished(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Training run whose network has been trained, with its data, settings and progress."""
+    """State of a training run after its network is trained: the input of the final calibration."""
 
     prepared: PreparedRun
     data: EncodedDataset
@@ -317,7 +317,7 @@ class _Run(NamedTuple):
 
 
 def _finish(run: _Run, fitted: FittedNgrams | None) -> _Finished:
-    """Calibrate a trained network together with the n-gram model, if there is one."""
+    """Calibrate a trained network, together with the n-gram model if there is one."""
     prepared, data, split, settings, progress = run
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
     weights = text_weights(data, settings)
@@ -361,7 +361,7 @@ def _finish(run: _Run, fitted: FittedNgrams | None) -> _Finished:
 
 
 def _finish_multi_label(run: _Run, fitted: FittedNgrams | None) -> _Finished:
-    """Calibrate a multi-label network and n-gram model per label and choose the thresholds."""
+    """Calibrate a trained multi-label model per label and choose the label thresholds."""
     prepared, data, split, settings, progress = run
     targets = data.labels[split.validation]
     logits = predict_logits(prepared.network, data.take(split.validation), settings.device)
@@ -435,7 +435,7 @@ def _old_factors_of_unseen_labels(
 def _thresholds_of_unseen_labels(
     thresholds: NDArray[np.float32], training_texts: NDArray[np.float64], prepared: PreparedRun
 ) -> NDArray[np.float32]:
-    """Set the thresholds of labels without training texts to the old values, or 1 if none exist."""
+    """Set the thresholds of labels without training texts to the continued model's, or to 1."""
     old = np.ones(len(thresholds), np.float32)
     if prepared.start is not None and prepared.start.thresholds is not None:
         old[: len(prepared.start.labels)] = prepared.start.thresholds.values
@@ -447,7 +447,7 @@ def _threshold_goal(recipe: Recipe) -> ThresholdGoal:
 
 
 def _note_together(progress: Progress, name: str, score: float, texts: int) -> None:
-    """Report the validation score of network and n-gram model together, given enough texts."""
+    """Report the joint validation score of network and n-gram model if there are enough texts."""
     if texts >= NOTED_TEXTS:
         progress.note(
             f"network and n-grams together: validation {name} {100 * score:.1f} % on "
@@ -485,7 +485,7 @@ def _validation_statistics(
 def _join(
     train: Dataset, validation: Dataset | None, recipe: Recipe, classes: Sequence[Label]
 ) -> tuple[pa.ChunkedArray, Targets, Split]:
-    """Join training and validation sets into one list of texts with targets and a split."""
+    """Join the training and validation set into one array of texts, with targets and a split."""
     encoder = LabelEncoder(tuple(classes))
     labels = encoder.encode_targets(train.require_labels(), source=train.source)
     if validation is None:
@@ -503,7 +503,7 @@ def _join(
 
 
 def _warn_about_single_class(labels: Targets, encoder: LabelEncoder, source: str) -> None:
-    """Warn that the validation texts have a single class, out of those that are trained."""
+    """Warn before training if all validation texts have the same label."""
     if labels.ndim == 1 and len(np.unique(labels)) == 1:
         warnings.warn(
             f"{source}: {plural(len(labels), 'text')}, all with the label "
@@ -514,10 +514,10 @@ def _warn_about_single_class(labels: Targets, encoder: LabelEncoder, source: str
 
 
 def _weights_of_labels(prepared: PreparedRun, targets: Targets) -> Tensor | None:
-    """Return loss weights (L,) that skip labels without texts when training continues a model.
+    """Return loss weights (L,) that ignore labels without texts when training continues a model.
 
-    A label that no training text has is left as it is, because the new texts may not have been
-    checked for it. Return None to weight all labels equally.
+    What the model knows about such a label is kept, because the new texts may not have been checked
+    for it. Return None to weight all labels equally.
     """
     if prepared.start is None or targets.ndim == 1:
         return None

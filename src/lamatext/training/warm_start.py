@@ -28,12 +28,12 @@ OUTSIDE = -1.0  # n-gram score of a text outside a class, just beyond the margin
 
 
 def extend_word_vectors(trained: Vectors, initial: Vectors, is_used: NDArray[np.bool_]) -> Vectors:
-    """Add the vectors of new words to a saved model's word vectors for a warm start.
+    """Extend a saved model's word vectors by the vectors of new words, for a warm start.
 
     Args:
         trained: vectors of the saved model, (V, E).
         initial: untrained vectors of all words, old and new, (V + new, E).
-        is_used: which old words have an initial vector that means something, (V,).
+        is_used: which old words have a meaningful initial vector, (V,).
     """
     old = len(trained)
     source, target = initial[:old][is_used].astype(np.float64), trained[is_used]
@@ -45,7 +45,7 @@ def extend_word_vectors(trained: Vectors, initial: Vectors, is_used: NDArray[np.
 def start_network(
     start: SavedModel, recipe: Recipe, *, classes: int, by_word: Mapping[str, NDArray[Any]]
 ) -> nn.Module:
-    """Build the network of a saved model for a warm start of its training.
+    """Build a saved model's network for a warm start, extended by new words and classes.
 
     Args:
         start: the saved model.
@@ -67,7 +67,7 @@ def start_network(
 
 
 def start_ngrams(start: SavedModel, *, classes: int) -> NgramModel | None:
-    """Return the uncalibrated n-gram model of a saved model for a warm start."""
+    """Return a saved model's uncalibrated n-grams for a warm start, extended by new classes."""
     if start.ngrams is None:
         return None
     model = start.ngrams.scaled(1 / calibration_factor(start, "ngrams"))
@@ -98,7 +98,7 @@ def _add_rows(table: NgramTable, opposite: int, new: int) -> NgramTable:
 
 
 def calibration_factor(start: SavedModel, part: str) -> float:
-    """Return the calibration factor of a saved network or n-gram model, for a warm start."""
+    """Return the calibration factor of a saved model's network or n-grams, for a warm start."""
     scales: dict[str, Any] = start.facts.get("training", {}).get("scales", {})
     factor = scales.get(part, 1.0)
     is_usable = isinstance(factor, int | float) and 0 < factor < np.inf

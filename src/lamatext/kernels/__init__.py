@@ -1,1 +1,1 @@
-"""Fast paths for training: GRU and attention kernels, each with a plain torch reference."""
+"""Compiled kernels: GRU, attention and AdamW, each with a plain torch reference."""

@@ -29,7 +29,7 @@ class RowState(NamedTuple):
 
 
 class SkippedSteps(NamedTuple):
-    """Precomputed factors for applying the skipped lazy AdamW steps of a row all at once."""
+    """Precomputed factors for applying all skipped AdamW steps of an embedding row at once."""
 
     sums: Doubles  # (S + 1,): L of each step
     ratio: Doubles  # (S + 1,): powers of ρ

@@ -69,7 +69,7 @@ class Trace(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Input and output gradients of the CPU attention backward pass."""
+    """Gradient arrays of the CPU attention backward pass, both its inputs and its outputs."""
 
     embedding: Floats  # (B, M, D), not padded
     weights: Floats  # (B, M, T), or empty if the loss does not use A
@@ -81,7 +81,7 @@ class Gradients(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of one CPU attention thread in the backward pass, reused for every text."""
+    """Scratch buffers of one CPU attention thread in the backward pass, reused for every text."""
 
     scores: Floats  # (T, M): gradient of Aᵀ, then of f
     inner: Floats  # (T, D): gradient of H Wᵀ + b
@@ -572,7 +572,7 @@ def copy_states_gradient(
 
 @compiled
 def add_tasks(sizes: Sizes, gradients: Gradients, w: Floats, b: Floats) -> None:  # pragma: no cover
-    """Add up the partial sums of all tasks: the CPU attention gradients of W and b."""
+    """Add up the CPU attention gradients of W and b over the partial sums of all tasks."""
     width, padded = sizes.width, sizes.padded
     w[:] = 0
     b[:] = 0

@@ -88,7 +88,7 @@ def _supports(
 
 @cache
 def _works(device: torch.device) -> bool:
-    """Return whether CUDA attention runs on ``device`` and matches the plain torch layer.
+    """Return whether CUDA attention runs on ``device`` with the results of the plain torch layer.
 
     Triton needs a C compiler and a driver that it knows. If anything fails at the first launch,
     a warning is issued and the plain torch layer is used instead.
@@ -377,7 +377,7 @@ def _start(planned: Launch, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, .
 
 @cache
 def _can_launch_directly() -> bool:
-    """Return whether the CUDA attention kernel can be launched without Triton's own launcher."""
+    """Return whether this Triton version allows launching the CUDA attention kernel directly."""
     import triton
 
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
@@ -387,7 +387,7 @@ def _can_launch_directly() -> bool:
 
 @cache
 def _stream_query() -> Callable[[int], int]:
-    """Return a function that looks up the CUDA stream for attention kernel launches.
+    """Return a function that looks up the current CUDA stream, for attention kernel launches.
 
     Triton's own function is private and several times faster than torch's public one.
     """

@@ -37,7 +37,7 @@ class AttentionParameters(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Rank k of the attention, the number of vector pairs in the parameters of each head."""
+        """Rank k of the attention: the number of vector pairs (p, q) of each head."""
         return self.p.shape[0] // self.heads
 
 
@@ -55,7 +55,7 @@ Kernel = Callable[[Tensor, Tensor, AttentionParameters], tuple[Tensor, Tensor]]
 
 
 def attention_kernel(states: Tensor, parameters: AttentionParameters) -> Kernel | None:
-    """Choose the attention kernel for a batch (CPU or CUDA); return None if none can run.
+    """Return the attention kernel that can run a batch (CPU or CUDA), or None if there is none.
 
     A kernel takes states (B, T, D), mask (B, T) and parameters, and returns the embeddings S (B, M,
     D) and the weights A (B, M, T).
@@ -74,7 +74,7 @@ def attention_kernel(states: Tensor, parameters: AttentionParameters) -> Kernel 
 
 
 def score_in_parts(score: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
-    """Compute attention scores in parts to limit memory use if no attention kernel can run.
+    """Compute attention scores in parts, which limits memory use if no attention kernel can run.
 
     The result is ``score(states)`` (B, T, M). It is computed in parts only on the CPU and without
     autograd, where a text of a million words would otherwise need memory for several copies of its

@@ -55,7 +55,7 @@ def attend(  # pragma: no cover
     block_d: tl.constexpr,
     block_e: tl.constexpr,
 ):
-    """Compute attention for one chunk of a text in the main Triton kernel."""
+    """Compute attention over one chunk of a text: the main Triton kernel."""
     part = tl.program_id(0)
     text = tl.program_id(1).to(tl.int64)
     m, d = tl.arange(0, block_m), tl.arange(0, block_d)
@@ -151,7 +151,7 @@ def combine(  # pragma: no cover
     block_m: tl.constexpr,
     block_d: tl.constexpr,
 ):
-    """Combine the attention results of all chunks of a long text in a second Triton kernel.
+    """Combine the attention results of all chunks of a long text: the second Triton kernel.
 
     A program writes the weights of ``span`` words and ``columns`` columns of the embedding. The
     grid is (⌈T / span⌉ and at least block_d / columns, B).
@@ -241,7 +241,7 @@ def _merge_chunks(  # pragma: no cover
 def _softmax_totals(  # pragma: no cover
     scratch, chunks, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
-    """Compute the softmax maximum and sum over all chunks of a text in Triton."""
+    """Compute the softmax maximum and sum over all chunks of a text inside the Triton kernel."""
     m = tl.arange(0, block_m)
     size: tl.constexpr = block_m * (block_d + 2)
     top = tl.full((block_m,), float("-inf"), tl.float32)
@@ -262,7 +262,7 @@ def _softmax_totals(  # pragma: no cover
 def _join_columns(  # pragma: no cover
     scratch, chunks, top, total, d, block_m: tl.constexpr, block_d: tl.constexpr, tile: tl.constexpr
 ):
-    """Combine the chunks' weighted sums into columns ``d`` of the text embedding (in Triton)."""
+    """Combine the chunks' weighted sums into columns ``d`` of the embedding (Triton kernel)."""
     m = tl.arange(0, block_m)
     size: tl.constexpr = block_m * (block_d + 2)
     pooled = tl.zeros((block_m, d.shape[0]), tl.float32)
@@ -293,7 +293,7 @@ def _write_weights(  # pragma: no cover
     block_t: tl.constexpr,
     block_m: tl.constexpr,
 ):
-    """Compute the attention weights of words ``first`` to ``last - 1`` in Triton."""
+    """Write the attention weights of words ``first`` to ``last - 1`` inside the Triton kernel."""
     m = tl.arange(0, block_m)
     for start in range(first, last, block_t):
         t = start + tl.arange(0, block_t)
@@ -306,9 +306,9 @@ def _write_weights(  # pragma: no cover
 
 @triton.jit
 def _tanh(x):  # pragma: no cover
-    """Compute tanh accurately, including near zero, inside a Triton attention kernel.
+    """Compute tanh accurately, including near zero, inside the Triton attention kernel.
 
-    This matters because the l2 norm depends on the ratios of small scores.
+    Accuracy near zero matters because l2 normalization depends on the ratios of small scores.
     """
     square = x * x
     series = x * (1 + square * (-1 / 3 + square * (2 / 15 - square * (17 / 315))))

@@ -59,7 +59,7 @@ class Layout(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Work item for one thread of the CPU GRU, a range of texts in one direction."""
+    """Work item for one thread of the CPU GRU: a range of texts in one direction."""
 
     direction: int  # 0 reads from the first word on, 1 from the last word back
     first: int
@@ -92,7 +92,7 @@ class Incoming(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Partial sums of the weight gradients of the CPU GRU.
+    """Partial sums of the CPU GRU's weight gradients, which threads compute independently.
 
     There are S sums of each kind, which are added in a fixed order at the end.
     """
@@ -234,7 +234,7 @@ def _trace(layout: Layout, memory: Floats) -> Trace:
 
 
 def _empty_floats(size: int, dtype: "np.dtype[Any]") -> Floats:
-    """Return an uninitialized array that torch allocates, aligned to the cache lines."""
+    """Allocate an uninitialized array for the CPU GRU with torch, aligned to cache lines."""
     kind = torch.float32 if dtype == np.float32 else torch.float64
     floats: Floats = torch.empty(size, dtype=kind).numpy()
     return floats
@@ -515,7 +515,7 @@ def backward(
 
 @compiled
 def partial_sums(layout: Layout, index: int, sums: Sums) -> Any:  # pragma: no cover
-    """Return one partial sum of the CPU GRU weight gradients, with its bias sum set to zero.
+    """Return one partial sum of the CPU GRU's weight gradients and set its bias sum to zero.
 
     The other sums need not be cleared: the first product replaces their content.
     """
@@ -673,7 +673,7 @@ def backward_inputs(
 
 @compiled
 def collect(layout: Layout, sums: Sums, ahead: Any, back: Any) -> None:  # pragma: no cover
-    """Add up the partial weight gradients of the CPU GRU and write them in torch's layout."""
+    """Add up the CPU GRU's partial weight gradients and write the totals in torch's layout."""
     _collect_direction(layout, 0, sums, ahead)
     _collect_direction(layout, 1, sums, back)
 
@@ -682,7 +682,7 @@ def collect(layout: Layout, sums: Sums, ahead: Any, back: Any) -> None:  # pragm
 def _collect_direction(
     layout: Layout, direction: int, sums: Sums, parameters: Any
 ) -> None:  # pragma: no cover
-    """Add up the CPU GRU weight gradients of one direction in torch's layout."""
+    """Add up the CPU GRU's weight gradients for one direction and write them in torch's layout."""
     inputs, hidden, inputs_bias, hidden_bias = parameters
     width, h, padded = layout.inputs, layout.hidden, layout.padded
     slots = len(sums.bias) // (8 * padded)

@@ -34,7 +34,7 @@ def run_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def use_cpu_kernel(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> bool:
-    """Return whether the CPU kernel can run this GRU batch faster than torch."""
+    """Return whether the CPU kernel supports this GRU batch and is faster than torch."""
     weight = gru.weight_ih_l0
     return (
         _is_supported(gru)
@@ -63,8 +63,8 @@ def _is_supported(gru: nn.GRU) -> bool:
 def _cpu_kernel_is_faster(words: int, lengths: Tensor, hidden: int) -> bool:
     """Return whether the CPU GRU kernel is faster than torch for texts of these lengths.
 
-    The kernel repacks the weights for every batch, which takes a few words to amortise; fewer if
-    the lengths differ, because torch then has to pack the texts.
+    The kernel repacks the weights for every batch, so it is faster only from a few words per text
+    on. Fewer words suffice if the lengths differ, because torch then has to pack the texts.
     """
     if words >= max(3, hidden / 40):
         return True
@@ -89,7 +89,7 @@ def plain_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def packed_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """Run torch's GRU on packed sequences, as a reference for both GRU kernels."""
+    """Run torch's GRU on packed sequences: the reference implementation of both GRU kernels."""
     packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
     states, _ = gru(packed)
     padded, _ = pad_packed_sequence(states, batch_first=True, total_length=inputs.shape[1])

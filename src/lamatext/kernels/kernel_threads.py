@@ -61,10 +61,9 @@ def thread_count(default: int) -> int:
 def run_on_threads(work: Callable[[], None], threads: int) -> None:
     """Call ``work`` on several kernel threads, including the current one, and wait for them.
 
-    At most ``threads`` threads are used.
-
-    ``work`` takes tasks from a shared counter until none is left. If a kernel thread has not
-    started by then because the machine is busy, its call is cancelled.
+    At most ``threads`` threads are used. ``work`` takes tasks from a shared counter until none is
+    left. If a kernel thread has not started by then because the machine is busy, its call is
+    cancelled.
     """
     global _pool
     if threads > 1 and _pool is None:

@@ -44,7 +44,7 @@ def _tile(
     _rows: Any,
     _vectors: Any,
 ) -> Any:
-    """Compute one tile of a matmul with at most ROWS rows."""
+    """Compute one matmul tile of at most ROWS rows and VECTORS SIMD vectors (numba intrinsic)."""
     scalar = out.types[0].dtype
     count = lanes(scalar)
 
@@ -124,10 +124,10 @@ def matrix(array: Floats, start: int, row: int) -> Matrix:  # pragma: no cover
 def multiply(  # noqa: PLR0913 - four operands and three sizes
     out: Matrix, start: Matrix, left: Matrix, right: Matrix, rows: int, columns: int, depth: int
 ) -> None:  # pragma: no cover
-    """Compute a tiled matmul and add it to the initial values of the result.
+    """Compute a tiled matmul plus initial values: out = start + left · right.
 
-    The result is out = start + left · right, where ``out`` and ``start`` are (rows, columns),
-    ``left`` is (rows, depth) and ``right`` is (depth, columns). ``columns`` is a multiple of the
+    ``out`` and ``start`` are (rows, columns), ``left`` is (rows, depth) and ``right`` is (depth,
+    columns). ``columns`` is a multiple of the
     SIMD lanes; the steps of ``out``, ``start`` and ``right`` are 1. ``out`` may be ``start``.
     """
     width = lanes_of(out.data)

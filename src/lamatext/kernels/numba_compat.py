@@ -39,7 +39,7 @@ def compiled(function: Function) -> Function:
 
 
 def is_compiled(function: Any) -> bool:
-    """Return whether numba has already compiled a kernel, in memory or on disk."""
+    """Return whether numba has a compiled version of a kernel, in memory or in its disk cache."""
     return bool(function.signatures) or any(_cache_files(function))
 
 

@@ -28,7 +28,7 @@ FLAGS = ("contract",)  # a multiplication and the addition after it may become o
 
 
 def lanes(scalar: Any) -> int:
-    """Return the number of SIMD lanes for a data type."""
+    """Return the number of SIMD lanes for a numba data type."""
     return VECTOR_BYTES * 8 // int(scalar.bitwidth)
 
 
@@ -123,7 +123,7 @@ def store(_context: Any, pointer: Any, _index: Any, vector: Any) -> Any:
 
 @intrinsic
 def take_next(_context: Any, counter: Any) -> Any:
-    """Atomically increment a counter shared by SIMD threads and return its previous value."""
+    """Atomically increment a counter and return its previous value, as a numba intrinsic."""
 
     def build(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         one = ir.Constant(values[0].type.pointee, 1)

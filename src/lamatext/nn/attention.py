@@ -1,4 +1,4 @@
-"""Attention layers: pool the states of a text's words into one fixed-size matrix.
+"""Attention layers, which pool the states of a text's words into one fixed-size matrix.
 
 Padding may hold any finite numbers, because its weight is exactly 0. Every text needs at least one
 word.
@@ -194,7 +194,7 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def l2_normalized(scores: Tensor) -> Tensor:
-    """Divide attention scores by their l2 norm over the last axis, keeping zero vectors.
+    """Divide attention scores by their l2 norm over the last axis; zero vectors stay zero.
 
     The gradient at zero is zero too.
     """
@@ -221,7 +221,7 @@ def _required(context: Tensor | None) -> Tensor:
 
 
 def _member(module: nn.Module, table: str, name: str) -> Any:
-    """Look up a submodule or parameter of an attention layer faster than attribute access.
+    """Look up a submodule or parameter of an attention layer faster than by attribute access.
 
     On a GPU, eight lookups through ``nn.Module`` take a tenth of the time for a short text.
     Whatever is not in the private table, such as a parametrised weight, is looked up as usual.
@@ -238,9 +238,9 @@ def _check_context(context: Tensor, texts: int, width: int) -> None:
 
 
 def _check_inputs(states: Tensor, mask: Tensor, width: int) -> None:
-    """Raise an error if the shapes of states and mask do not fit the attention layer.
+    """Raise ConfigError if states or mask do not fit the attention layer.
 
-    The kernels do not check them.
+    The attention kernels do not check their inputs.
     """
     shape = states.shape
     if len(shape) != 3 or shape[2] != width:

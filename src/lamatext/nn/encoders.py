@@ -96,14 +96,14 @@ class TransformerEncoder(nn.Module):
 
 
 def learned_positions(positions: int, width: int) -> nn.Embedding:
-    """Create a table of learned position embeddings for an encoder."""
+    """Create the table of learned position embeddings of an encoder."""
     table = nn.Embedding(positions, width)
     nn.init.normal_(table.weight, std=0.1)
     return table
 
 
 def check_positions(positions: nn.Module, embedded: Tensor) -> None:
-    """Check that no text is longer than the table of position embeddings."""
+    """Raise ConfigError if a text is longer than the encoder's table of position embeddings."""
     words = embedded.shape[1]
     if isinstance(positions, nn.Embedding) and words > positions.num_embeddings:
         raise ConfigError(
@@ -113,6 +113,6 @@ def check_positions(positions: nn.Module, embedded: Tensor) -> None:
 
 
 def mask_of(words: Tensor, lengths: Tensor) -> Tensor:
-    """Create an encoder's padding mask (B, T), true for words and false for padding."""
+    """Create the padding mask (B, T) of an encoder: true for words, false for padding."""
     positions = torch.arange(words.shape[1], device=words.device)
     return positions < lengths.to(words.device, non_blocking=True)[:, None]

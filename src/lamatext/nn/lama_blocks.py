@@ -1,7 +1,7 @@
 """Encoder of the model lama-blocks: positions, a convolution and attention instead of a GRU.
 
-In a block LAMA's heads summarize the text and every word reads the summaries back; all words are
-computed in parallel. The equations are in ``docs/model.md``.
+In each block, LAMA's heads summarize the text, and every word receives a mix of the summaries; all
+words are computed in parallel. The equations are in ``docs/model.md``.
 Shapes: B texts, T words, D state width (that of the embeddings), M heads.
 """
 
@@ -74,7 +74,7 @@ class BlocksEncoder(nn.Module):
 
 
 class LamaBlock(nn.Module):
-    """Attention block of lama-blocks, which adds the pooled states of all heads to each word.
+    """Attention block of lama-blocks, which adds a mix of the heads' pooled states to each word.
 
     With the scores f of LAMA's heads, S = A H and A = softmax of f over the words:
 
@@ -107,7 +107,8 @@ class SinusoidalPositions(nn.Module):
 
     The network ``lama-blocks`` adds this vector to the word's embedding. Position t has the vector
     pₜ = g ∘ [sin ωt, cos ωt] with learned gains g and ωᵢ = 10000^(−i/⌈D/2⌉). The gains are
-    initialized like learned position embeddings, from N(0, 0.1²). Any position has a vector.
+    initialized like learned position embeddings, from N(0, 0.1²). Every position has a vector, so
+    texts may have any length.
     """
 
     frequencies: Tensor

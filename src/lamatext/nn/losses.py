@@ -15,7 +15,7 @@ DISAGREEMENT = {"lama-ctx-dp": "positions", "lama-ctx-de": "embeddings", "san": 
 
 
 def disagreement(model: ModelSettings, output: Output) -> Tensor | None:
-    """Compute the disagreement of the attention heads for each text, or return None if disabled."""
+    """Compute the head-disagreement loss term of each text; return None if the model has none."""
     match DISAGREEMENT.get(model.name):
         case "positions" if output.weights is not None:
             return disagreement_over_positions(output.weights)
@@ -37,7 +37,7 @@ def disagreement_over_positions(weights: Tensor) -> Tensor:
 
 
 def disagreement_over_embeddings(embedding: Tensor) -> Tensor:
-    """Compute the heads' disagreement, a loss term, from the cosine similarity of their embeddings.
+    """Compute the disagreement loss term from the cosine similarity of the heads' embeddings.
 
     For the embeddings (B, M, D), return D_emb = −(1/M²) Σᵢ Σⱼ cos(sᵢ, sⱼ) of each text (B,).
     [paper, eq. "demb"]

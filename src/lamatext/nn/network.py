@@ -25,7 +25,7 @@ from lamatext.settings import ModelSettings
 
 
 class Output(NamedTuple):
-    """Outputs of a network for one batch (logits, embeddings, attention weights and states)."""
+    """Outputs of the network for one batch: logits, embeddings, attention weights and states."""
 
     logits: Tensor  # (B, C)
     embedding: Tensor  # (B, M, D): S, the matrix embedding of each text
@@ -39,8 +39,8 @@ Encoder = NoEncoder | GruEncoder | ConvolutionEncoder | TransformerEncoder | Blo
 class Dropout(nn.Dropout):
     """Dropout layer that is faster than torch's on the CPU, with 16 random bits per element.
 
-    On the CPU, torch's own random numbers cost as much as a GRU. The dropout probability is rounded
-    to a multiple of 2⁻¹⁶; the mean of the output stays exact.
+    On the CPU, generating torch's own random numbers takes as long as a GRU. The dropout
+    probability is rounded to a multiple of 2⁻¹⁶; the mean of the output stays exact.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def _pooling(model: ModelSettings, *, states: int, context: int) -> tuple[nn.Mod
 
 
 def count_parameters(network: nn.Module) -> dict[str, int]:
-    """Count the trainable parameters of each network component, shared parameters only once."""
+    """Count the trainable parameters per network component, counting shared ones only once."""
     counts, seen = {}, set[Tensor]()
     for part in ("embedding", "encoder", "pooling", "classifier"):
         module = getattr(network, part, None)

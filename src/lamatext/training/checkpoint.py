@@ -24,7 +24,7 @@ class EpochRecord:
 
     epoch: int  # 1 is the first
     loss: float  # mean over the training texts
-    accuracy: float  # on the validation set
+    accuracy: float  # on the validation set; mean average precision with several labels
     learning_rate: float | None  # at the end of the epoch; None if the file has no value
     seconds: float
     words: int | None  # training words read; None if the file has no value

@@ -14,7 +14,7 @@ WARM_UP = 0.25  # fraction of a one-cycle run during which the learning rate ris
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> Optimizer:
     """Create the optimizer chosen in the training settings (SGD, Adam or AdamW).
 
-    AdamW applies no weight decay to embeddings.
+    AdamW applies no weight decay to the word vectors (``embedding.weight``).
     """
     parameters = [p for p in network.parameters() if p.requires_grad]
     rate, decay = settings.learning_rate, settings.weight_decay

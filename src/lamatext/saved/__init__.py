@@ -1,1 +1,1 @@
-"""The folder of a saved model: its format, and how lamatext writes and reads it."""
+"""Saved model folders: their format, and how lamatext writes and reads them."""

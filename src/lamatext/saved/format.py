@@ -1,4 +1,4 @@
-"""The saved model's folder format: file names, ``config.json`` and validation before use.
+"""Folder format of saved models: file names, ``config.json`` and validation before use.
 
     config.json         format version, settings, labels, data, versions, checksum of each file
     model.safetensors   tensors of the network, named as in its PyTorch state dict
@@ -10,7 +10,7 @@
     metrics.json        scores, learning curve, scores of the baselines
     README.md           model card
 
-Loading executes nothing: the folder holds JSON, text, tensors and a graph of known operators.
+Loading a model executes no code from its folder: the files hold JSON, text, tensors and a graph.
 ``docs/format.md`` specifies every file.
 """
 
@@ -39,9 +39,9 @@ VOCAB, GRAPH, METRICS, CARD = "vocab.txt", "model.onnx", "metrics.json", "README
 NGRAMS, NGRAMS_OF_FORMAT_1 = "ngrams.safetensors", "wide.safetensors"
 FILES = (CONFIG, WEIGHTS, NGRAMS, NGRAMS_OF_FORMAT_1, TOKENIZER, VOCAB, GRAPH, METRICS, CARD)
 REQUIRED = (WEIGHTS, TOKENIZER, METRICS)  # the other files depend on the model
-STAGING = ".unfinished"  # a folder for the files of a save until all are written
+STAGING = ".unfinished"  # folder for the new files until all of them are written
 CHECKPOINT = "checkpoint.safetensors"  # in the same folder while a training run is unfinished
-TEACHER_CHECKPOINTS = tuple(  # of the models from which the run learns
+TEACHER_CHECKPOINTS = tuple(  # checkpoints of the teacher models
     f".{CHECKPOINT}.teacher{number}" for number in ("", "-2", "-3", "-4")
 )
 
@@ -108,7 +108,7 @@ _LIBRARIES = ("lamatext", "torch", "numpy", "gensim", "numba", "scikit-learn", "
 
 
 def _advice(folder: Path) -> str:
-    """Return advice for the user on how to complete an unfinished saved model folder."""
+    """Return advice on completing an unfinished saved model folder, or an empty string."""
     if (folder / CHECKPOINT).is_file():
         return " Its training is unfinished: continue it with --resume."
     has_only_hidden_files = all(path.name.startswith(".") for path in folder.iterdir())
@@ -158,15 +158,16 @@ def load_config(folder: str | PathLike[str]) -> Config:
 
 
 def _could_be_on_hub(folder: Path) -> bool:
-    """Return whether a missing folder looks like the name of a saved model on the Hub."""
+    """Return whether a missing saved model folder could be the name of a model on the Hub."""
     return not folder.is_absolute() and len(folder.parts) == 2 and not folder.parent.exists()
 
 
 def saved_recipe(folder: Path, config: Config) -> Recipe:
-    """Build a Recipe from the settings that the saved model format stores in ``config.json``.
+    """Build a Recipe from the settings in the ``config.json`` of a saved model folder.
 
-    Unknown settings that only training reads are ignored: the model must still predict after such a
-    setting is deleted. An unknown setting that prediction reads is an error.
+    Unknown settings that only training uses are ignored, so that a model can still predict after a
+    new version of lamatext has removed such a setting. An unknown setting that prediction uses is
+    an error.
     """
     try:
         tables: dict[str, type[Settings]] = {"training": TrainingSettings, "text": TextSettings}
@@ -190,9 +191,9 @@ def saved_recipe(folder: Path, config: Config) -> Recipe:
 
 
 def tokenizer_settings(folder: Path, config: Config) -> Config:
-    """Read the tokenizer settings from ``tokenizer.json`` of a saved model.
+    """Read the tokenizer settings from the ``tokenizer.json`` of a saved model folder.
 
-    Only for a model with a word vocabulary.
+    The model must have a word vocabulary.
     """
     path = folder / TOKENIZER
     renamed = RENAMED["text"] if config["format"] == 1 else {}
@@ -210,13 +211,13 @@ def tokenizer_settings(folder: Path, config: Config) -> Config:
 
 
 def remembered_layout(config: Config) -> Layout | None:
-    """Return the training file's layout from ``config.json``, or None if it was not saved."""
+    """Return the training file's columns and format from ``config.json``, or None if not saved."""
     layout = config.get("data", {}).get("layout")
     return None if layout is None else Layout.from_json(layout)
 
 
 def read_json(path: Path) -> Config:
-    """Read a JSON object from a file of the saved model format, or raise ModelError."""
+    """Read a JSON object from a file in a saved model folder; raise ModelError if it is invalid."""
     try:
         value = _parse_json(path)
     except (OSError, ValueError, RecursionError, MemoryError) as error:
@@ -239,12 +240,12 @@ def _parse_json(path: Path) -> Any:
 
 
 def json_text(value: Mapping[str, Any]) -> str:
-    """Format a JSON object as the content of a file in a saved model folder."""
+    """Serialize a JSON object as indented text for a file in a saved model folder."""
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 def load_metrics(folder: Path) -> Config:
-    """Read ``metrics.json`` of a saved model folder and check the types of its values."""
+    """Read the ``metrics.json`` of a saved model folder and check the types of its values."""
     metrics = read_json(folder / METRICS)
     check_metrics_types(folder / METRICS, metrics)
     return metrics
@@ -258,7 +259,7 @@ def ngrams_file(folder: Path, config: Config) -> Path | None:
 
 
 def folder_size(folder: Path) -> int:
-    """Return the total size in bytes of the model's files in a saved model folder."""
+    """Return the total size in bytes of the files that belong to a saved model folder."""
     return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
 
 
@@ -293,7 +294,11 @@ def checksum(path: Path) -> int:
 
 
 def _translate_recipe(recipe: Config, path: Path) -> Config:
-    """Convert settings from saved model format 1 to 2; raise ModelError for removed settings."""
+    """Convert the settings of a saved model from format 1 to format 2.
+
+    Raises:
+        ModelError: a setting that no longer exists has a value that is not supported anymore.
+    """
     translated: Config = {}
     for table, settings in recipe.items():
         new_table = "ngrams" if table == "wide" else table
@@ -397,7 +402,7 @@ def _check_files(folder: Path, checksums: object) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and the main libraries, to record a model's provenance."""
+    """Return the versions of Python and the main libraries, to record them in a saved model."""
     installed = {"python": platform.python_version()}
     for name in _LIBRARIES:
         try:

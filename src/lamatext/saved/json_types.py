@@ -1,4 +1,4 @@
-"""JSON types of the sections in ``config.json`` and ``metrics.json``, checked before use."""
+"""JSON types of the values in ``config.json`` and ``metrics.json``, checked before use."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ _LIMIT = 1 << 63  # whole numbers of the saved files fit into 64 bits
 
 
 class _JsonType(NamedTuple):
-    """JSON type of a field, with its name and a function that checks a value."""
+    """JSON type of a field: its name in error messages and a function that tests a value."""
 
     name: str
     matches: Callable[[object], bool]
@@ -226,7 +226,7 @@ _METRICS: _Fields = {
 
 
 def check_config_types(path: Path, config: Mapping[str, Any]) -> None:
-    """Check the JSON types of the sections in ``config.json`` of a saved model.
+    """Check the JSON types of the sections in a saved model's ``config.json``.
 
     Raises:
         ModelError: a section or one of its fields has the wrong type.

@@ -1,4 +1,4 @@
-"""The model card, ``README.md`` of a saved model: scores, data, size and settings in Markdown."""
+"""Model card (``README.md``) of a saved model: scores, data, size and settings in Markdown."""
 
 import json
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from lamatext.metrics import accuracy_interval
 from lamatext.settings import has_effect
 
 SHOWN_LABELS = 20
-FOLDER_PLACEHOLDER = "this folder"  # in the examples of use
+FOLDER_PLACEHOLDER = "this folder"  # in the usage examples
 _SEVERAL = "labels, of which a text may have several or none"
 
 
 def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """Generate the Markdown model card from the data of ``config.json`` and ``metrics.json``."""
+    """Generate the Markdown model card of a saved model from its config and metrics."""
     recipe, data = config["recipe"], config.get("data", {})
     labels = [str(label) for label in config["labels"]]
     sections = [
@@ -225,9 +225,9 @@ _DATA_NAMES = {
 
 
 def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
-    """Describe the training data for the model card and ``lamatext info``.
+    """Describe the training data as names and values for the model card and ``lamatext info``.
 
-    Fingerprints are left out, and so is whatever is 0 or empty.
+    Fingerprints and values that are 0 or empty are omitted.
     """
     layout, numbers = data.get("layout") or {}, dict[str, object]()
     for name, value in data.items():
@@ -282,7 +282,7 @@ def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any], is_multi_l
 
 
 def _code(value: object) -> str:
-    """Format a value as a Markdown code span in the model card, even if it contains backticks."""
+    """Format a value as a Markdown code span for the model card, even if it contains backticks."""
     text = " ".join(str(value).split()) or " "
     ticks = "`"
     while ticks in text:
@@ -292,7 +292,7 @@ def _code(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    """Escape Markdown characters in a value and put it on one line of the model card."""
+    """Format a value as one line of the model card, with its Markdown characters escaped."""
     text = " ".join(str(value).split())
     return "".join(_ESCAPED.get(character, character) for character in text)
 

@@ -1,8 +1,8 @@
 """Save a trained model to a folder and load it again; ``saved/format.py`` lists the files.
 
-``config.json`` also lists the model's ancestors, the models that its training continued from, with
-their hash, the data they were trained on and how it was split, so that their test texts can be
-found again.
+``config.json`` also lists the model's ancestors: the models whose training it continued. For each
+ancestor, it records the hash, the training data and how that data was split, so that the same test
+texts can be selected again.
 """
 
 import os
@@ -140,8 +140,8 @@ def _write_files(staging: Path, model: SavedModel, storage: Storage) -> None:
 def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
     """Add metrics to a saved model on disk and update its model card and checksums.
 
-    The folder can be loaded at every moment, and after a crash at any moment: while
-    ``metrics.json`` is replaced, ``config.json`` lists no checksum for it.
+    The model can be loaded at any time, even after a crash: while ``metrics.json`` is being
+    replaced, ``config.json`` lists no checksum for it.
     """
     from lamatext.saved.model_card import model_card
 
@@ -158,7 +158,7 @@ def add_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
 def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
     """Store a saved model's confidence threshold in its config and model card.
 
-    ``config.json`` is replaced atomically, so the model can be used at every moment.
+    ``config.json`` is replaced atomically, so the model can be loaded at any time.
     """
     from lamatext.saved.model_card import model_card
 
@@ -169,7 +169,7 @@ def save_threshold(folder: Path, threshold: Mapping[str, float]) -> None:
 
 
 def _write_listed_files(folder: Path, config: Config, texts: Mapping[str, str]) -> None:
-    """Write files of a saved model by name, and then ``config.json`` with their checksums."""
+    """Write the given files of a saved model, then update their checksums in ``config.json``."""
     for name, text in texts.items():
         write_text(folder / name, text)
     config["files"] |= {name: checksum(folder / name) for name in texts}
@@ -200,7 +200,8 @@ def load_tensors(
 ) -> dict[str, NDArray[Any]]:
     """Load and validate the network's tensors from the folder of a saved model.
 
-    They are returned as stored. ``load_network`` checks the shapes of bert.
+    They are returned as stored, without dequantization. The tensor shapes of ``bert`` are checked
+    later, by ``load_network``.
     """
     from lamatext.saved.network_tensors import read_network_tensors, read_usable_tensors
 
@@ -230,7 +231,7 @@ def load_network(model: SavedModel) -> "nn.Module":
 
 
 def _pretrained_network(model: SavedModel) -> "nn.Module":
-    """Rebuild the pretrained network of a saved bert model, with random weights."""
+    """Rebuild the network of a saved ``bert`` model from its config, with random weights."""
     from lamatext.nn.pretrained import rebuild
 
     try:
@@ -337,7 +338,7 @@ def _write_encoder(folder: Path, model: SavedModel) -> None:
 
 @contextmanager
 def _staging_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty, locked staging folder in which a model is saved."""
+    """Create and lock an empty staging folder for the files of a model that is being saved."""
     staging = folder / STAGING
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -350,7 +351,7 @@ def _staging_folder(folder: Path) -> Iterator[Path]:
 
 
 def _replace_files(staging: Path, folder: Path) -> None:
-    """Move the files of a newly saved model into its folder, with ``config.json`` last."""
+    """Replace the files of a saved model with those in the staging folder, ``config.json`` last."""
     new = {path.name for path in staging.iterdir()}
     for name in set(FILES) - new:
         (folder / name).unlink(missing_ok=True)
@@ -362,9 +363,9 @@ def _replace_files(staging: Path, folder: Path) -> None:
 
 
 def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Config]:
-    """List the models that a saved model was continued from (its ancestors) for ``config.json``.
+    """Describe a saved model's ancestors (models whose training it continued) for ``config.json``.
 
-    There is one entry per ancestor; the last one is ``parent``.
+    There is one entry per ancestor, oldest first; the last one describes ``parent``.
     """
     facts = parent.facts.get("data", {})
     entry = {
@@ -380,7 +381,7 @@ def describe_ancestors(parent: SavedModel, parent_hash: str | None) -> list[Conf
 class TrainingData:
     """Description of the data that a saved model or one of its ancestors was trained on."""
 
-    facts: Config  # the section ``data`` of config.json
+    facts: Config  # the ``data`` section of config.json
     seed: int  # of the split
     validation_fraction: float
 
@@ -392,7 +393,7 @@ class TrainingData:
 
 
 def all_training_data(config: Config, recipe: Recipe) -> list[TrainingData]:
-    """Return the training data of a saved model and its ancestors, latest first."""
+    """Describe the training data of a saved model and of its ancestors, latest first."""
     own = TrainingData(config.get("data", {}), recipe.seed, recipe.training.validation_fraction)
     ancestors = [
         TrainingData(entry["data"], entry["seed"], entry["validation_fraction"])

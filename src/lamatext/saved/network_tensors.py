@@ -1,7 +1,7 @@
-"""The tensors of a saved network: their expected shapes, and reading them with full validation.
+"""Tensors of a saved network: their expected shapes, and a reader that validates each tensor.
 
-A saved folder may come from a stranger. Before C code, ONNX Runtime or numba see a tensor, its
-name, shape, type and values are checked against the settings.
+A saved model may come from an untrusted source. Before C code, ONNX Runtime or numba use a tensor,
+its name, shape, type and values are checked against the settings.
 Shapes: V words, E embedding width, h GRU units, D state width, M heads, k rank, C classes.
 """
 
@@ -20,7 +20,7 @@ from lamatext.settings import ModelSettings, Recipe
 Shapes = dict[str, tuple[int, ...]]
 
 MAX_LOG_TEMPERATURE = 20  # its exponential multiplies the scores
-_WINDOWS = (3, 4, 5)  # words that the filters of the CNN cover
+_WINDOWS = (3, 4, 5)  # widths of the CNN filters, in words
 
 
 def read_network_tensors(
@@ -48,9 +48,10 @@ def read_network_tensors(
 
 
 def read_usable_tensors(folder: Path) -> dict[str, Array]:
-    """Read the tensors of a saved bert network and check types and values, but not shapes.
+    """Read a saved ``bert`` network's tensors and check their types and values but not shapes.
 
-    This is only for bert, whose shapes follow from a network of the library transformers.
+    The expected shapes of ``bert`` are known only once the transformers library has built the
+    network.
     """
     path = folder / WEIGHTS
     tensors = read_tensors(path)
@@ -90,7 +91,7 @@ def _check_tensor(
 
 
 def network_shapes(recipe: Recipe, *, vocabulary: int, classes: int) -> Shapes:
-    """Return the expected shape of every network tensor by name, for all models but bert."""
+    """Return the expected tensor shapes of a saved network by name, for all models but ``bert``."""
     model, width = recipe.model, recipe.text.vector_width
     shapes: Shapes = {"embedding.weight": (vocabulary, width)}
     match model.name:
@@ -180,7 +181,7 @@ def _blocks_shapes(recipe: Recipe) -> Shapes:
 
 
 def _pooling_shapes(recipe: Recipe, *, states: int) -> tuple[Shapes, int]:
-    """Return the shapes of the network's pooling tensors and the number of embedding rows."""
+    """Return a saved network's pooling tensor shapes and its number of text embedding rows."""
     model, context = recipe.model, recipe.text.vector_width
     if model.name in ("avg", "bigru", "cnn", "te"):
         return {}, 1
@@ -206,7 +207,7 @@ def _pooling_shapes(recipe: Recipe, *, states: int) -> tuple[Shapes, int]:
 
 
 def _low_rank_shapes(model: ModelSettings, layer: str, *, states: int, context: int) -> Shapes:
-    """Return the shapes of the tensors in a LAMA attention layer, except a learned context."""
+    """Return the tensor shapes of a saved LAMA attention layer, without its learned context."""
     scores = model.heads * model.rank
     shapes = _projection_shapes(model, layer, states)
     shapes |= {f"{layer}.p.weight": (scores, context), f"{layer}.q.weight": (scores, states)}

@@ -1,8 +1,8 @@
 """Export of a network to ``model.onnx``: a hand-built ONNX graph, equivalent to ``lamatext.nn``.
 
-The file has a few kB: its tensors point into ``model.safetensors`` in the same folder. Padding has
-no effect on any output: the GRU reads ``lengths``; the softmax, the mean, the maximum and the
-convolutions use the mask computed from ``lengths``.
+The file takes only a few kB: it refers to the tensors in ``model.safetensors`` in the same folder.
+Padding has no effect on any output: the GRU reads ``lengths``; the softmax, the mean, the maximum
+and the convolutions use the mask computed from ``lengths``.
 Shapes: B texts, T words, J phrases, E embedding width, D state width, M heads, k rank, C classes.
 """
 
@@ -29,15 +29,15 @@ from lamatext.saved.quantization import SCALE, Array
 from lamatext.saved.safetensors_layout import TensorLocation, tensor_locations
 from lamatext.settings import ModelSettings
 
-WITHOUT_GRAPH = ("te", "bert")  # systems that run in PyTorch only
+WITHOUT_GRAPH = ("te", "bert")  # models that run in PyTorch only
 OPSET, IR_VERSION = 17, 9  # supported by every ONNX Runtime since 1.15
 LOWEST_SCORE = -1e30  # of a phrase without words
 
 
 def write_onnx(folder: Path, model: ModelSettings, tensors: Mapping[str, Array]) -> None:
-    """Export a network to ``model.onnx``, with its weights stored in ``model.safetensors``.
+    """Export a network to ``model.onnx``, which refers to the weights in ``model.safetensors``.
 
-    ``model.safetensors`` must already be in the folder.
+    ``model.safetensors`` must already exist in the folder.
     """
     locations = tensor_locations((folder / WEIGHTS).read_bytes())
     (folder / GRAPH).write_bytes(build_onnx_graph(model, tensors, locations))
@@ -52,11 +52,11 @@ def build_onnx_graph(
 
     Args:
         model: settings of the network.
-        tensors: its state dict, quantized or not (``lamatext.saved.quantization``).
+        tensors: state dict of the network, quantized or not (``lamatext.saved.quantization``).
         locations: byte ranges of the tensors in ``model.safetensors``, which the graph then refers
             to as ONNX external data; None stores the tensors in the graph.
 
-    Inputs: ``ids`` (B, T) and ``lengths`` (B,), int32, every length at least 1. A system with a GRU
+    Inputs: ``ids`` (B, T) and ``lengths`` (B,), int32, every length at least 1. A model with a GRU
     also accepts precomputed GRU states (B, T, D) as ``STATES_INPUT``. Outputs: ``logits`` (B, C),
     ``embedding`` (B, M, D), ``states`` (B, T, D); with attention also ``weights`` (B, M, T).
     """
@@ -73,10 +73,10 @@ def build_onnx_graph(
 
 
 def add_network(graph: "OnnxGraphBuilder", model: ModelSettings, *, logits: str = "logits") -> bool:
-    """Add a network to an ONNX graph, with ``logits`` as the name of its output.
+    """Add a network to an ONNX graph and name its logits output ``logits``.
 
     Returns:
-        Whether the system has attention, and so an output ``weights``.
+        Whether the network has attention and therefore an output ``weights``.
     """
     if model.name in WITHOUT_GRAPH:
         raise ModelError(
@@ -91,7 +91,7 @@ def add_network(graph: "OnnxGraphBuilder", model: ModelSettings, *, logits: str 
 
 
 class OnnxGraphBuilder:
-    """Builder of an ONNX graph, whose methods add nodes and return their output names.
+    """Builder of an ONNX graph, with methods that add nodes and return their output names.
 
     Nodes that depend on tensors only (reordering the gates of a GRU, dequantizing a matrix) are
     computed once, when ONNX Runtime loads the graph.
@@ -130,7 +130,7 @@ class OnnxGraphBuilder:
         return name
 
     def optional_input(self, name: str, shape: Sequence[str | int]) -> str:
-        """Declare an optional float32 input of the ONNX graph, empty by default."""
+        """Declare an optional float32 input of the ONNX graph; its default is an empty tensor."""
         empty = np.zeros([0 if isinstance(size, str) else size for size in shape], np.float32)
         self._initializers[name] = write_tensor(name, empty)
         self._optional_inputs.append(self._float_info(name, shape))
@@ -148,8 +148,9 @@ class OnnxGraphBuilder:
     ) -> list[str]:
         """Add an ONNX Scan node that loops over the int32 numbers in ``sequence``.
 
-        ``step`` builds the body from the names of its float32 states and of one number, and returns
-        the names of the new states. Return the names of the last states.
+        ``step`` builds the loop body: it receives the names of the float32 states and of the
+        current number, and returns the names of the new states. Return the names of the final
+        states.
         """
         stem = self._new_name("Scan")
         states, number = [f"{stem}.state{i}" for i in range(len(initial))], f"{stem}.number"
@@ -187,11 +188,11 @@ class OnnxGraphBuilder:
         return self.constant(np.array(value, np.int32))
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a network tensor that is exported to ONNX."""
+        """Return the shape of a network tensor that the ONNX graph uses."""
         return self._tensors[name].shape
 
     def tensor(self, name: str) -> str:
-        """Add a network tensor to the ONNX graph, dequantized to float32."""
+        """Add a network tensor to the ONNX graph, with nodes that dequantize it to float32."""
         return self._dequantized(name, self._initializer, axis=1)
 
     def transposed(self, name: str) -> str:
@@ -210,7 +211,7 @@ class OnnxGraphBuilder:
         return self._dequantized(name, gather, axis=2)
 
     def _dequantized(self, name: str, load: Callable[[str], str], *, axis: int) -> str:
-        """Add ONNX nodes that load a stored tensor and its scales, and convert it to float32."""
+        """Add ONNX nodes that load a tensor and, if it is quantized, convert it to float32."""
         stored, kind = load(name), self._tensors[name].dtype
         if kind == np.float32:
             return stored
@@ -227,7 +228,8 @@ class OnnxGraphBuilder:
     ) -> bytes:
         """Return the finished ONNX model as bytes, with the given outputs and metadata.
 
-        Its inputs are ``ids``, ``lengths``, those of ``input`` and the optional ones.
+        Its inputs are ``ids``, ``lengths`` and those declared with ``input`` and
+        ``optional_input``.
         """
         ids = write_value("ids", INT32, ["B", "T"])
         lengths = write_value("lengths", INT32, ["B"])
@@ -294,7 +296,7 @@ def _encode(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> None:
 
 
 def _add_gru(graph: OnnxGraphBuilder, embedded: str) -> None:
-    """Add a bidirectional GRU to the ONNX graph, skipped if its ``states`` are passed as input."""
+    """Add a bidirectional GRU to the ONNX graph that is skipped if its states are passed in."""
     hidden = graph.shape("encoder.gru.weight_hh_l0")[1]
     parameters = _gates(graph, "weight_ih"), _gates(graph, "weight_hh"), _gate_biases(graph)
 
@@ -317,7 +319,7 @@ def _add_gru(graph: OnnxGraphBuilder, embedded: str) -> None:
 
 
 def _gates(graph: OnnxGraphBuilder, part: str) -> str:
-    """Add ONNX nodes that convert the GRU gates from PyTorch's order to the order in ONNX.
+    """Add ONNX nodes that reorder the GRU gate weights from PyTorch's to ONNX's gate order.
 
     The order changes from r, z, n to z, r, n; the result is (2, 3h, ·) for the two directions.
     """
@@ -439,7 +441,7 @@ def _pool(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> bool:
     The output is ``embedding`` (B, M, D).
 
     Returns:
-        Whether the system has attention, and so an output ``weights`` (B, M, T).
+        Whether the network has attention and therefore an output ``weights`` (B, M, T).
     """
     match model.name:
         case "bigru" | "cnn":
@@ -479,7 +481,7 @@ def _word_weights(graph: OnnxGraphBuilder, scores: str, mask: str, name: str | N
 
 
 class _PhraseInputs(NamedTuple):
-    """Names of the ONNX values that the loop over phrases reads in phrase attention."""
+    """Names of the ONNX values that the phrase attention loop reads."""
 
     keys: str  # (B, T, M*k): Qᵀu
     values: str  # (B, M, T, k): Q′ᵀh
@@ -491,8 +493,8 @@ class _PhraseInputs(NamedTuple):
 def _add_phrase_weights(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> None:
     """Add an ONNX loop over phrases that computes the word weights of phrase attention.
 
-    The loop keeps the running sums of ``lamatext.nn.phrase_attention``, so that its memory does not
-    grow with the number of phrases. The output is ``weights`` (B, M, T).
+    Like ``lamatext.nn.phrase_attention``, the loop keeps running sums, so that its memory usage
+    does not grow with the number of phrases. The output is ``weights`` (B, M, T).
     """
     second = model.model_copy(update={"score_input": "states"})
     values = _low_rank_keys(graph, second, "pooling.phrases", "states")  # (B, T, M*k)
@@ -550,7 +552,8 @@ def _add_phrase(
 def _phrase_numbers(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text) -> tuple[str, str]:
     """Add ONNX nodes that compute which phrase each word belongs to.
 
-    The numbers of the words are (T,) or (B, 1, T), those of the phrases (J,).
+    Returns:
+        The phrase number of each word, (T,) or (B, 1, T), and all phrase numbers (J,).
     """
     if model.phrases == "punctuation":
         ends = graph.add("Gather", graph.tensor("phrases.ends"), "ids")  # (B, T)
@@ -604,14 +607,14 @@ def _bilinear_scores(graph: OnnxGraphBuilder, model: ModelSettings, text: _Text)
 
 
 def _scored_words(graph: OnnxGraphBuilder, model: ModelSettings, layer: str, states: str) -> str:
-    """Add ONNX nodes that compute the word vectors scored by attention."""
+    """Add ONNX nodes for the attention layer's scored vectors: the states or their projection."""
     if model.score_input == "states":
         return states
     return graph.add("Tanh", _linear(graph, states, f"{layer}.project"))
 
 
 def _add_mean(graph: OnnxGraphBuilder, text: _Text, name: str | None = None) -> str:
-    """Add ONNX nodes that average the word embeddings of each text, (B, 1, E)."""
+    """Add ONNX nodes that compute the mean word embedding (B, 1, E) of each text."""
     total = graph.add("MatMul", graph.add("Cast", text.mask, to=FLOAT), text.embedded)
     return graph.add("Div", total, graph.add("Cast", text.lengths, to=FLOAT), name=name)
 

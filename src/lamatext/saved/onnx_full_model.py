@@ -1,8 +1,8 @@
-"""Export of a full model to one ONNX file: network, n-gram model and softmax, but no tokenizer.
+"""Export of a full model to one ONNX file: network, n-gram model and softmax; no tokenizer.
 
 In addition to the inputs of the network's graph, each n-gram table t has three inputs, with one
 entry per distinct n-gram of each text: ``ngram_keys_t`` (its hash key), ``ngram_counts_t`` (its
-occurrences) and ``ngram_texts_t`` (the index of the text). The file holds its own tensors; labels,
+occurrences) and ``ngram_texts_t`` (the index of the text). The file contains all tensors; labels,
 vocabulary and tokenizer settings are in its metadata.
 Shapes: B texts, N n-grams of a batch, K n-grams in a table, C classes; two classes share one row.
 """
@@ -35,11 +35,11 @@ def build_full_graph(
 
     Args:
         model: settings of the network.
-        tensors: its state dict, quantized or not.
+        tensors: state dict of the network, quantized or not.
         ngrams: the n-gram model, if there is one.
-        metadata: values that the file stores as JSON under their names.
+        metadata: values to store in the file, each as JSON under its name.
         multi_label: whether each label has its own probability (sigmoid instead of softmax).
-        label_noise: share of wrong labels, which the probabilities of classes allow for.
+        label_noise: share of wrong training labels, for which class probabilities are adjusted.
     """
     graph = OnnxGraphBuilder(tensors, {})
     name = "logits" if ngrams is None else "network_logits"
@@ -83,7 +83,10 @@ def _add_ngrams(graph: OnnxGraphBuilder, ngrams: NgramModel) -> str:
 
 
 def _add_range(graph: OnnxGraphBuilder, sums: str, power: float) -> str:
-    """Add ONNX nodes that compute the divisor of the n-gram logits of each text."""
+    """Add ONNX nodes that compute the per-text divisor of the n-gram logits: range ** ``power``.
+
+    The range is the largest minus the mean logit of the text.
+    """
     largest = graph.add("ReduceMax", sums, axes=[0], keepdims=1)
     distance = graph.add("Sub", largest, graph.add("ReduceMean", sums, axes=[0], keepdims=1))
     distance = graph.add("Max", distance, _double(graph, np.full((), 1e-12)))
@@ -93,8 +96,8 @@ def _add_range(graph: OnnxGraphBuilder, sums: str, power: float) -> str:
 def _add_table(graph: OnnxGraphBuilder, table: NgramTable, number: int, shape: str) -> str:
     """Add ONNX nodes that compute the contribution of one n-gram table to the logits.
 
-    Return the name of the result (rows, B). The nodes compute the same as ``NgramTable.logits``:
-    TF-IDF values, divided by their norm in each text, times the weights.
+    The nodes compute the same as ``NgramTable.logits``: the TF-IDF values, divided by their norm in
+    each text, times the weights. Return the name of the result (rows, B).
     """
     keys = graph.input(f"ngram_keys_{number}", INT64, [f"N{number}"])
     counts = graph.input(f"ngram_counts_{number}", INT32, [f"N{number}"])
@@ -120,10 +123,10 @@ def _add_table(graph: OnnxGraphBuilder, table: NgramTable, number: int, shape: s
 
 
 def _find_keys(graph: OnnxGraphBuilder, table: NgramTable, keys: str) -> tuple[str, str]:
-    """Add ONNX nodes that binary-search for hash keys in an n-gram table.
+    """Add ONNX nodes that look up hash keys in an n-gram table by binary search.
 
     Returns:
-        The index of each key (N,), and 1.0 or 0.0 for whether the table has it (N,).
+        The index of each key (N,), and 1.0 if the table has the key, otherwise 0.0 (N,).
     """
     steps = max(1, int(len(table.keys) - 1).bit_length())
     absent = graph.constant(np.full(1, ABSENT, np.int64))

@@ -1,9 +1,9 @@
-"""ONNX protobuf writer: serialises a graph to the bytes of an ``.onnx`` file, without ``onnx``.
+"""ONNX protobuf writer: serializes a graph to the bytes of an ``.onnx`` file, without ``onnx``.
 
-The predict path builds its graph from the validated settings and tensors of a saved model instead
-of trusting a graph from the folder, and the core installation does not include the package onnx.
-Only the messages that our graphs need are written. Field numbers are those of ``onnx.proto``;
-fields are written in ascending order, so the bytes equal those of the onnx package.
+Prediction builds its graph from the validated settings and tensors of a saved model instead of
+trusting a graph in the folder, and the core installation does not include the onnx package. Only
+the message types that our graphs need are supported. Field numbers are those of ``onnx.proto``;
+fields are written in ascending order, so the bytes equal those that the onnx package writes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ _ATTRIBUTE_TYPES = {int: 2, str: 3, bytes: 5, list: 7}  # AttributeProto.Attribu
 
 @dataclass(frozen=True, slots=True)
 class ExternalData:
-    """Location of a tensor in an external file that the ONNX protobuf refers to."""
+    """File and byte range in which an ONNX tensor is stored outside the protobuf message."""
 
     location: str
     offset: int
@@ -62,7 +62,7 @@ def _text(field: int, value: str) -> bytes:
 def write_node(
     op: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Any]
 ) -> bytes:
-    """Serialize an ONNX operator with its inputs and outputs as a protobuf NodeProto."""
+    """Serialize an ONNX node (operator, inputs, outputs, attributes) as a protobuf NodeProto."""
     parts = [_text(1, name) for name in inputs]
     parts += [_text(2, name) for name in outputs]
     parts.append(_text(4, op))
@@ -85,7 +85,7 @@ def _attribute(name: str, value: Any) -> bytes:
 
 
 def write_tensor(name: str, tensor: NDArray[Any], external: ExternalData | None = None) -> bytes:
-    """Serialize a tensor as an ONNX TensorProto, with its values or their place in another file."""
+    """Serialize a tensor as an ONNX TensorProto, with its values or a reference to a file."""
     dims = b"".join(_integer(1, size) for size in tensor.shape)
     head = dims + _integer(2, ELEMENT_TYPES[tensor.dtype]) + _text(8, name)
     if external is None:
@@ -96,7 +96,7 @@ def write_tensor(name: str, tensor: NDArray[Any], external: ExternalData | None 
 
 
 def write_value(name: str, element_type: int, shape: Sequence[str | int] | None) -> bytes:
-    """Serialize the type and shape of an ONNX graph input or output as protobuf."""
+    """Serialize the name, type and shape of an ONNX graph input or output as a ValueInfoProto."""
     tensor = _integer(1, element_type)
     if shape is not None:
         sizes = (_text(2, size) if isinstance(size, str) else _integer(1, size) for size in shape)

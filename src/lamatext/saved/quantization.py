@@ -1,7 +1,7 @@
-"""Quantization of a network's tensors for storage: float32 as is, float16, or int8.
+"""Quantization of network tensors for storage as float32 (unchanged), float16 or int8.
 
 An int8 matrix has one float32 scale per row, so that row = int8 row * scale. The scales are stored
-under the name of the matrix plus ``.scale``. All computation is in float32, whatever the storage.
+under the name of the matrix plus ``.scale``. All computation is in float32, for every storage.
 """
 
 from collections.abc import Mapping

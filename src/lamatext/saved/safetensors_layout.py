@@ -1,6 +1,6 @@
 """Byte layout of a safetensors file: a strict reader that checks every offset before use.
 
-The file is the header's length (8 bytes, little-endian), the header (JSON), then the tensors.
+The file consists of the header length (8 bytes, little-endian), the JSON header and the tensors.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""Inference with a saved model, without torch."""
+"""Inference with saved models; only the models ``te`` and ``bert`` need torch."""

@@ -1,8 +1,9 @@
-"""The compiled network: runs a saved model in C (``vector_network.c``) instead of ONNX Runtime.
+"""Compiled network: runs a saved model in C (``vector_network.c``) instead of ONNX Runtime.
 
 The compiled code processes several texts at a time without padding, with the gate inputs of the
-most frequent words computed in advance. It computes the bi-GRU of every recurrent network; of LAMA
-with one context also the attention and the classifier, so that nothing is left to ONNX Runtime.
+most frequent words computed in advance. It computes the bidirectional GRU of every recurrent
+network. For LAMA models with a single context it also computes the attention and the classifier,
+so that ONNX Runtime is not needed.
 
 Shapes: B texts, T words, E embedding width, h hidden units per direction, D = 2h, M heads,
 C classes, L floats per SIMD vector, N = ⌈h / L⌉.
@@ -21,10 +22,10 @@ from lamatext.runtime.engine import EngineOutput, Floats, Ids
 from lamatext.saved.quantization import SCALE, Array, dequantize
 from lamatext.settings import ModelSettings
 
-PRECOMPUTED = 4096  # ids are sorted by falling frequency: most words of a text are below this
+PRECOMPUTED = 4096  # ids are sorted by descending frequency: most words have a lower id
 CACHE_LINE = 64  # bytes
 EMBEDDING = "embedding.weight"
-POOLED = ("lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de")  # systems that run in C completely
+POOLED = ("lama", "lama-ctx", "lama-ctx-dp", "lama-ctx-de")  # models that run entirely in C
 
 _Fields = list[tuple[str, type]]
 
@@ -84,13 +85,13 @@ def compiled_library() -> ctypes.CDLL | None:
 
 
 class CompiledNetwork:
-    """Compiled C implementation of a recurrent network, which several threads may share.
+    """Compiled C implementation of a recurrent network; safe to share between threads.
 
     Args:
-        code: from ``compiled_library``.
+        code: the C library, from ``compiled_library``.
         model: settings of the network.
-        tensors: its tensors, quantized or not, as ``saved.network_tensors`` has validated them.
-        lanes: floats per SIMD vector, 8 or 16; by default what is best for this CPU.
+        tensors: tensors of the network, quantized or not, validated by ``saved.network_tensors``.
+        lanes: floats per SIMD vector, 8 or 16; None chooses the best value for this CPU.
 
     Raises:
         ValueError: the shapes of the tensors do not fit together.
@@ -105,7 +106,7 @@ class CompiledNetwork:
         lanes: int | None = None,
     ) -> None:
         self._code, self._lanes = code, lanes or code.lanes()
-        self._arrays: list[Array] = []  # keeps alive what the layout points to
+        self._arrays: list[Array] = []  # keeps the arrays alive that the C struct points to
         self._layout = _Network()
         self.pools = model.name in POOLED and model.rank == 1
         self._set_embedding(tensors)
@@ -135,7 +136,7 @@ class CompiledNetwork:
     def text_logits(self, rows: TokenIds) -> Floats:
         """Run the compiled network on any number of texts and return the logits (B, C).
 
-        The texts are computed in the order of their lengths.
+        The texts are processed in order of length; the logits keep the order of ``rows``.
         """
         if len(rows) == 1:
             ids = rows[0]
@@ -181,7 +182,7 @@ class CompiledNetwork:
     def _run(
         self, ids: Ids, starts: Indices, lengths: Ids | Indices, words: int, **outputs: Floats
     ) -> None:
-        """Run the compiled network on texts that start at ``starts`` in ``ids``."""
+        """Run the compiled network on the texts that begin at the offsets ``starts`` in ``ids``."""
         ids, lengths = (np.ascontiguousarray(array, np.int32) for array in (ids, lengths))
         starts = np.ascontiguousarray(starts, np.int64)
         if ids.size and int(ids.view(np.uint32).max()) >= self._words:
@@ -264,7 +265,7 @@ class CompiledNetwork:
         return self._multiply(self._layout.input, rows)
 
     def _multiply(self, layer: _Dense, rows: Floats) -> Floats:
-        """Apply a dense layer of the compiled network to each row, with padded outputs."""
+        """Apply a dense layer of the compiled network to each row and return the padded outputs."""
         rows = np.ascontiguousarray(rows, np.float32)
         out = _aligned_empty(len(rows), layer.vectors * self._lanes)
         data = rows.ctypes.data, len(rows), out.ctypes.data
@@ -332,7 +333,7 @@ def _aligned_copy(array: Array) -> Floats:
 def _aligned_empty(*shape: int) -> Floats:
     """Allocate a float32 array for the compiled network, aligned to cache lines.
 
-    No SIMD vector then spans two cache lines.
+    The alignment prevents SIMD vectors from spanning two cache lines.
     """
     size = 4 * prod(shape)
     buffer = np.empty(size + CACHE_LINE, np.uint8)

@@ -1,4 +1,4 @@
-"""Inference engine protocol: what a predictor needs from a network in ONNX Runtime or PyTorch.
+"""Inference engine protocol: how a predictor runs a network in ONNX Runtime or PyTorch.
 
 Shapes: B texts, T words, D state width, M heads, C classes.
 """
@@ -21,14 +21,15 @@ class EngineOutput(NamedTuple):
 
     logits: Floats  # (B, C)
     embedding: Floats  # (B, M, D)
-    weights: Floats | None  # (B, M, T); None for a system without attention
+    weights: Floats | None  # (B, M, T); None for a network without attention
     states: Floats  # (B, T, D)
 
 
 class Engine(Protocol):
     """Interface of an inference engine, which runs a network on padded batches of token ids.
 
-    ``ids`` is (B, T); the first ``lengths`` (B,) ids of each row are tokens, at least one per row.
+    In each row of ``ids`` (B, T), the first ``lengths`` (B,) entries are tokens and the others are
+    padding. Every row has at least one token.
     """
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
@@ -38,7 +39,7 @@ class Engine(Protocol):
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
         """Run the inference engine on a batch and return only the logits.
 
-        They are (B, C); an engine may skip the computation of the other outputs.
+        The shape is (B, C). An engine may skip the computation of the other outputs.
         """
         ...
 
@@ -48,7 +49,7 @@ class Engine(Protocol):
 
 
 def batched_logits(engine: Engine, rows: TokenIds) -> Floats:
-    """Run an inference engine on texts, batched by length, and return the logits."""
+    """Run an inference engine on texts in batches of similar length and return the logits."""
     if len(rows) == 1:  # one text needs neither sorting nor padding
         return engine.logits(rows.ids[None, :], np.array([len(rows.ids)], np.int32))
     batches = batches_by_length(rows.lengths, max_words=BATCH_WORDS)

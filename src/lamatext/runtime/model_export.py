@@ -35,9 +35,9 @@ from lamatext.saved.onnx_full_model import build_full_graph
 from lamatext.saved.quantization import Storage, quantize
 
 FOLDER_TOLERANCE: dict[Storage, float] = {"float32": 1e-5, "float16": 2e-2, "int8": 0.2}
-"""Largest ``Parity.difference`` that an exported folder may have, by its storage."""
+"""Largest allowed ``Parity.difference`` of an exported folder, by the storage of its weights."""
 ONNX_TOLERANCE = 1e-5
-"""Largest difference of a probability; float16 and int8 weights are rounded first."""
+"""Largest allowed difference of a probability if an ONNX export does not change the storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
         storage: storage of the exported weights; None keeps that of the saved model.
 
     Raises:
-        ModelError: the export differs by more than the storage can explain; ``out`` is then
-            removed.
+        ModelError: the export differs by more than the rounding of its weights explains; ``out`` is
+            then removed.
     """
     config = load_config(folder)
     storage = storage or config["storage"]
@@ -90,7 +90,7 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
 
 
 def check_export_folder(out: Path) -> None:
-    """Raise an error unless an export folder is new, empty or holds an interrupted export."""
+    """Check that an export folder does not exist, is empty or holds an interrupted export."""
     if out.exists() and not _is_free(out):
         raise ModelError(f"{out}: already exists. Name a new or an empty folder for the export.")
 
@@ -104,13 +104,13 @@ def _is_free(out: Path) -> bool:
 
 
 def weight_bytes(folder: Path) -> int:
-    """Return the size in bytes of the weights and ONNX graph in a folder, to report on exports."""
+    """Return the size in bytes of a folder's weights and ONNX graph, before or after an export."""
     files = [folder / WEIGHTS, folder / GRAPH]
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _reference(folder: Path, model: SavedModel) -> Predictor:
-    """Load the original model (in PyTorch if installed) to compare it with its export."""
+    """Load the original model, in PyTorch if it is installed, to compare the export with it."""
     original = Predictor.load(folder)
     if find_spec("torch") is None:
         return original
@@ -121,12 +121,12 @@ def _reference(folder: Path, model: SavedModel) -> Predictor:
 
 @dataclass(frozen=True, slots=True)
 class OnnxExport:
-    """Result of exporting a full model to an ONNX file, with file size and parity check."""
+    """Result of an ONNX export: the file, its size and its difference from the original model."""
 
     file: Path
     bytes: int
     texts: int
-    difference: float  # largest, between probabilities of the file and of the predictor
+    difference: float  # largest, between the probabilities of the ONNX file and of the predictor
 
 
 def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> OnnxExport:
@@ -138,9 +138,9 @@ def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> 
         storage: storage of the weights; None keeps that of the saved model.
 
     Raises:
-        ModelError: the model runs in PyTorch only, or the file's probabilities differ from the
-            predictor's by more than rounding (with another storage: they are not finite); the
-            file is then not written.
+        ModelError: the model runs in PyTorch only, or the probabilities of the ONNX model are not
+            finite or, if ``storage`` does not change the weights, differ from the predictor's by
+            more than rounding errors. The file is not written.
     """
     config, model = load_config(folder), load_model(folder)
     if not isinstance(model.encoder, TextEncoder):

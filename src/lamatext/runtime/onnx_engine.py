@@ -1,6 +1,6 @@
-"""The ONNX Runtime engine: runs a saved network without torch and without the package onnx.
+"""ONNX Runtime engine: runs a saved network without the packages torch and onnx.
 
-A network that runs completely in compiled C code does not even import ONNX Runtime.
+ONNX Runtime is not even imported for a network that runs entirely in compiled C code.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ from lamatext.settings import RECURRENT, ModelSettings
 class OnnxEngine:
     """Thread-safe inference engine that runs a network in ONNX Runtime.
 
-    The graph is built here from settings and tensors. The ``model.onnx`` of a folder is for other
-    programs and is never loaded: a stranger's graph could contain any operator.
+    The graph is built from the settings and tensors. The ``model.onnx`` of a saved model is meant
+    for other programs and is never loaded: an untrusted graph could contain any operator.
 
     Args:
         model: settings of the network.
-        tensors: its tensors, quantized or not, as ``saved.network_tensors`` has validated them.
-        compiled: run the GRU, and of LAMA the whole network, in compiled C code if it is available,
-            and only the rest in ONNX Runtime.
+        tensors: tensors of the network, quantized or not, validated by ``saved.network_tensors``.
+        compiled: whether to use compiled C code if it is available: for the whole network of most
+            LAMA models, and for the GRU of other models. ONNX Runtime runs the rest.
     """
 
     def __init__(
@@ -50,21 +50,21 @@ class OnnxEngine:
         return open_session(self._build_graph())
 
     def run(self, ids: Ids, lengths: Ids) -> EngineOutput:
-        """Run a batch in ONNX Runtime or, if available, compiled code; return all outputs."""
+        """Run a batch in compiled code if possible, else in ONNX Runtime; return all outputs."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.outputs(ids, lengths)
         values = self.session.run(self._outputs, self._inputs(ids, lengths))
         return EngineOutput(**{"weights": None, **dict(zip(self._outputs, values, strict=True))})
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Run a batch in ONNX Runtime or, if available, compiled code; return only the logits."""
+        """Run a batch in compiled code if possible, else in ONNX Runtime; return the logits."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.logits(ids, lengths)
         logits: Floats = self.session.run(["logits"], self._inputs(ids, lengths))[0]
         return logits
 
     def text_logits(self, rows: TokenIds) -> Floats:
-        """Run texts in ONNX Runtime (or compiled code) and return only the logits."""
+        """Run texts in compiled code if possible, else in ONNX Runtime; return the logits."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.text_logits(rows)
         return batched_logits(self, rows)
@@ -80,7 +80,7 @@ def open_session(graph: bytes) -> Any:
     runtime = import_module("onnxruntime")
     runtime.disable_telemetry_events()
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1  # more would slow the GRU down; ``parallel_map`` runs batches
+    options.intra_op_num_threads = 1  # more would slow down the GRU; ``parallel_map`` runs batches
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False  # would cache a memory plan for every batch shape ever seen
     options.log_severity_level = 3  # errors only

@@ -11,7 +11,7 @@ from lamatext.runtime.predictor import Predictor
 
 TEXTS = 200
 LONGEST = 200  # words
-INVISIBLE = 1e-3  # a difference that nobody can see on a page
+INVISIBLE = 1e-3  # a difference that is invisible on a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class Parity:
     texts: int
     logits: float  # divided by the largest logit of the reference
     probabilities: float
-    weights: float | None  # attention weights; None for a system without attention
+    weights: float | None  # attention weights; None for a network without attention
     changed: int  # texts for which a predicted label differs
 
     @property
     def holds(self) -> bool:
-        """Whether parity holds: all labels are equal and no output differs noticeably."""
+        """Whether parity holds: all predicted labels are equal and no output differs noticeably."""
         largest = np.max([self.probabilities, self.weights or 0.0])
         return bool(largest <= INVISIBLE) and not self.changed
 
@@ -44,7 +44,7 @@ class Parity:
 
 
 def measure_parity(predictor: Predictor, reference: Predictor, texts: Sequence[str]) -> Parity:
-    """Measure the parity of a predictor and a reference predictor on the given texts."""
+    """Measure the parity of a predictor with a reference predictor on the given texts."""
     ours, theirs = predictor.logits(texts), reference.logits(texts)
     probabilities = predictor.probabilities(ours), reference.probabilities(theirs)
     labels = (

@@ -37,10 +37,10 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
             read as empty.
         top_k: number of labels, most probable first: ``label_2``, ``probability_2``, …
         proba: whether to add the probability of every label as ``p(LABEL)``.
-        unsure: label of the texts whose largest probability is below the model's threshold; None
-            gives every text a class.
-        outlier: whether to add ``outlier_score``, ``outlier``, true for unusual texts, and
-            ``empty``, true for empty ones.
+        unsure: label of the texts whose highest probability is below the model's threshold; None
+            assigns a class to every text.
+        outlier: whether to add the columns ``outlier_score``, ``outlier`` (true for unusual texts)
+            and ``empty`` (true for empty texts).
         label_separator: joins the labels of a multi-label model; None keeps lists.
     """
     if unsure is not None:
@@ -78,7 +78,7 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
 
 
 def warn_of_empty_rows(count: int) -> None:
-    """Warn about empty texts in a table whose labels were predicted."""
+    """Warn about the ``count`` empty texts in a table of predictions, if there are any."""
     if count:
         warnings.warn(
             f"{plural(count, 'text is', 'texts are')} empty: the prediction only says which label "
@@ -149,7 +149,7 @@ def _floats(probabilities: Floats) -> pa.Array:
 
 
 def _unused_name(name: str, names: list[str]) -> str:
-    """Prefix a prediction column's name with ``predicted_`` if the table has such a column."""
+    """Prefix a prediction column's name with ``predicted_`` until no other column has that name."""
     while name in names:
         name = f"predicted_{name}"
     return name

@@ -1,14 +1,15 @@
-"""Prediction parts of a batch job: a Parquet file per 10,000 rows, from which the job can resume.
+"""Prediction parts of a resumable batch job, each a Parquet file with 10,000 rows.
 
     NAME.partial/manifest.json       the job: input, text column, model hash, options
-    NAME.partial/checksums.txt       SHA-256 and name of each finished part, as of ``sha256sum``
+    NAME.partial/checksums.txt       SHA-256 and name of each finished part, as in ``sha256sum``
     NAME.partial/part-00000.parquet  rows 0 to 9,999 with their predictions
     NAME.partial/part-00001.parquet  …
 
-A part whose checksum is not the one listed for its name was damaged or swapped with another part,
-and is computed again. The parts depend neither on the engine that computes them (this process, or
-the workers of ``ray_engine.py``) nor on the order. The complete parts are copied to one file, or
-the folder itself becomes the result; its manifest then lists the parts and the number of rows.
+A part whose checksum differs from the listed one was damaged or swapped with another part, and is
+computed again. The content of the parts depends neither on the engine that computes them (this
+process, or the workers of ``ray_engine.py``) nor on the order in which they are computed. At the
+end, the parts are copied to one file, or the folder itself becomes the result; in that case, its
+manifest lists the parts and the number of rows.
 """
 
 import hashlib
@@ -48,7 +49,7 @@ Job = dict[str, Any]
 Batches = Iterable[pa.RecordBatch]
 NumberedParts = Iterable[tuple[int, Batches]]
 PartEngine = Callable[[NumberedParts], NumberedParts]
-"""Adds predictions to the rows of numbered parts; may answer in another order."""
+"""Function that adds predictions to the rows of numbered parts and may reorder the parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,9 @@ class PredictionOutput:
 
     @classmethod
     def parse(cls, out: str, *, safe_csv: bool = False, folder: bool = False) -> "PredictionOutput":
-        """Parse ``--out`` of a batch prediction as a file or a folder of parts (trailing slash).
+        """Parse ``--out`` of a batch prediction: a file, or (with a trailing slash) a folder.
 
-        With ``folder``, a name without extension is a folder, too.
+        If ``folder`` is true, a path without an extension is a folder of parts, too.
         """
         path = Path(out)
         is_folder = out.endswith("/") or (folder and not path.suffix)
@@ -75,10 +76,10 @@ class PredictionOutput:
         return cls(path, is_folder, safe_csv)
 
     def is_resumable(self, source: str) -> bool:
-        """Return whether a batch prediction can be resumed: not from stdin or into a FIFO.
+        """Return whether a batch prediction can be resumed: not from stdin or to a FIFO or device.
 
         Raises:
-            ConfigError: the input cannot be written to a folder of parts.
+            ConfigError: the output is a folder of parts, but the input is stdin.
         """
         if self.is_folder and source == "-":
             raise ConfigError(f"{self.path}/: a folder of parts needs a file as INPUT, got stdin.")
@@ -127,7 +128,7 @@ def predict_in_parts(
 
 
 def local_engine(predict: Callable[[Batches], Iterator[pa.RecordBatch]]) -> PartEngine:
-    """Return an engine that computes prediction parts with ``predict`` in this process."""
+    """Return an engine that computes prediction parts in this process by calling ``predict``."""
 
     def compute(parts: NumberedParts) -> Iterator[tuple[int, Batches]]:
         for number, part in parts:
@@ -187,7 +188,7 @@ class PartFolder:
 
     folder: Path
     job: Job
-    checksums: dict[str, str] = field(default_factory=dict)  # SHA-256 by the name of a part
+    checksums: dict[str, str] = field(default_factory=dict)  # SHA-256 by file name of the part
 
     @classmethod
     @contextmanager
@@ -196,7 +197,7 @@ class PartFolder:
 
         Args:
             folder: the folder.
-            job: what the parts depend on.
+            job: the job, from ``describe_job``.
 
         Raises:
             ConfigError: another process is writing to the folder, or it holds something else.
@@ -315,7 +316,7 @@ class PartFolder:
         shutil.rmtree(self.folder)
 
     def _delete_if_empty(self) -> None:
-        """Delete the folder of a batch prediction that failed before its first part."""
+        """Delete the folder of prediction parts if the job failed before finishing any part."""
         if not any(self.folder.glob("part-*.parquet")):
             self._delete_parts()
             with suppress(OSError):  # published, deleted, or it holds something else
@@ -335,7 +336,7 @@ class PartFolder:
 def split_rows(batches: Batches, rows: int) -> Iterator[Iterator[pa.RecordBatch]]:
     """Split record batches into prediction parts of ``rows`` rows each, without copying.
 
-    Each part must be consumed before the next one.
+    Each part must be consumed before the next one is requested.
     """
     source = iter(batches)
     rest = next(source, None)
@@ -355,7 +356,7 @@ def split_rows(batches: Batches, rows: int) -> Iterator[Iterator[pa.RecordBatch]
 
 
 def same_job(manifest: Job, job: Job) -> bool:
-    """Return whether a manifest belongs to this job, so that its prediction parts can be reused."""
+    """Return whether a manifest describes this job, so that its prediction parts can be reused."""
     return all(manifest.get(key) == value for key, value in job.items())
 
 
@@ -386,7 +387,7 @@ def _rows_of_finished(folder: Path, job: Job) -> int | None:
     """Return the row count of a finished batch prediction, or None if a part is missing.
 
     Raises:
-        ConfigError: the folder holds something else.
+        ConfigError: the folder holds something other than the result of this job.
     """
     manifest = read_manifest(folder)
     rows, parts = manifest.get("rows"), manifest.get("parts")
@@ -400,7 +401,7 @@ def _rows_of_finished(folder: Path, job: Job) -> int | None:
 
 
 def _move(folder: Path, target: Path) -> None:
-    """Move a folder of prediction parts."""
+    """Move a folder of prediction parts, or raise DataError if that fails."""
     try:
         folder.replace(target)
     except OSError as error:

@@ -55,7 +55,7 @@ CHUNK = 256  # texts that are encoded and sorted by length together
 
 
 class TextAssessment(NamedTuple):
-    """Prediction for one text, with probabilities, threshold decision and outlier score."""
+    """Assessment of one text by a predictor: probabilities, threshold decision, outlier score."""
 
     probabilities: Floats  # (C,)
     is_unsure: bool | None  # None: the model has no threshold
@@ -92,16 +92,16 @@ class Predictor:
     head: ClassifierHead | None = None  # None: explain the network by occlusion
     ngrams: NgramModel | None = None  # its logits are added to the network's
     thresholds: LabelThresholds | None = None  # None: one label per text, the most probable
-    max_occlusions: int = MAX_OCCLUSIONS  # texts that explaining one text by occlusion may cost
-    threshold: float | None = None  # smallest probability of a label that the model is sure of
+    max_occlusions: int = MAX_OCCLUSIONS  # most texts to predict for one explanation by occlusion
+    threshold: float | None = None  # below this probability the model is unsure
     validation: ValidationStatistics | None = None  # reference of outlier scores
-    label_noise: float = 0.0  # share of wrong labels that the probabilities allow for
+    label_noise: float = 0.0  # share of wrong training labels; adjusts probabilities
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Predictor":
         """Load a predictor from the folder of a saved model.
 
-        Compiled C code or ONNX Runtime runs the network; the systems te and bert run in PyTorch.
+        Compiled C code or ONNX Runtime runs the network; the models te and bert run in PyTorch.
         """
         folder = local_folder(folder)
         config = load_config(folder)
@@ -161,13 +161,13 @@ class Predictor:
     def predict(self, texts: Iterable[str], *, unsure: object = None) -> NDArray[np.generic]:
         """Return the predictor's most probable label for each text.
 
-        A multi-label model answers in the form of its training labels: an array with a list or set
-        of labels per text, or a matrix of 0 and 1.
+        A multi-label model returns the labels in the form of its training labels: an array with a
+        list or set of labels per text, or a matrix of 0 and 1.
 
         Args:
             texts: the texts.
-            unsure: answer for a text whose largest probability is below the saved threshold; None
-                gives every text a class.
+            unsure: label to return for a text whose highest probability is below the saved
+                threshold; None assigns a class to every text.
         """
         if isinstance(texts, list):
             warn_of_empty_texts(texts)
@@ -207,10 +207,11 @@ class Predictor:
         return below
 
     def require_threshold(self, unsure: object) -> None:
-        """Raise an error if the predictor has no threshold for answering ``unsure``.
+        """Check that the predictor has a threshold below which it can answer ``unsure``.
 
         Raises:
-            ModelError: there is no threshold, or ``unsure`` is one of the classes.
+            ModelError: there is no threshold, ``unsure`` is one of the classes, or the model
+                assigns several labels per text.
         """
         if self.thresholds is not None:
             raise ModelError(
@@ -239,8 +240,8 @@ class Predictor:
     def probabilities(self, logits: Floats) -> Floats:
         """Convert the predictor's logits (n, C) to probabilities by softmax or sigmoid.
 
-        They are probabilities of labels like those of the training texts, some of which may be
-        wrong.
+        Class probabilities account for ``label_noise``: they predict labels that are wrong as often
+        as the training labels.
         """
         if self.thresholds is not None:
             return sigmoid(logits)
@@ -256,7 +257,7 @@ class Predictor:
     def assess(self, texts: Iterable[str]) -> Assessments:
         """Return the predictor's probabilities and outlier scores for several texts.
 
-        The result also tells which texts are empty.
+        The result also says which texts are empty.
 
         Raises:
             ModelError: the model was saved without statistics of its validation texts.
@@ -296,7 +297,7 @@ class Predictor:
         return np.concatenate(embeddings) if embeddings else self._embeddings([""])[:0]
 
     def explain(self, text: str) -> Explanation:
-        """Explain the predictor's label for one text by the contribution of each word.
+        """Explain the predictor's decision for one text by the contribution of each word.
 
         The explanation includes the attention weights if the network has attention.
         """
@@ -449,7 +450,7 @@ class Predictor:
 def check_finite(outputs: Floats) -> Floats:
     """Check that all outputs of the predictor's network are finite, and return them.
 
-    Weights within their limits can overflow when many of them are multiplied.
+    Even with weights within the allowed limits, sums of many products can overflow.
     """
     if not np.isfinite(outputs).all():
         raise ModelError(
@@ -462,7 +463,8 @@ def check_finite(outputs: Floats) -> Floats:
 def add_label_noise(probabilities: Floats, noise: float) -> Floats:
     """Adjust the predictor's probabilities (n, C) for a share ``noise`` of wrong labels.
 
-    All other labels are equally likely as a wrong label; the order of the classes stays the same.
+    A wrong label is equally likely to be any of the others. The ranking of the classes does not
+    change.
     """
     if not noise:
         return probabilities

@@ -29,7 +29,7 @@ from lamatext.saved.format import FILES
 CONNECT_SECONDS = 10.0  # for an address to answer
 START_SECONDS = 120.0  # for the first actor to load the model, or for one to replace lost ones
 PARTS_PER_ACTOR = 2  # one is computed while the next one is on its way
-MAX_LOSSES = 5  # of actors that have the same part, or while they start
+MAX_LOSSES = 5  # of actors with the same part, or actors in a row that fail to start
 
 PredictOptions = dict[str, Any]  # keyword arguments of predict_batches
 
@@ -44,13 +44,13 @@ class PartWorker:
             self._predictor = Predictor.load(folder)
 
     def is_ready(self) -> bool:
-        """Return True once this Ray actor is ready, which is after it has loaded its model."""
+        """Return True; the Ray actor cannot answer this call before it has loaded its model."""
         return True
 
     def predict(
         self, part: pa.Table, text_columns: tuple[str, ...], options: PredictOptions
     ) -> pa.Table:
-        """Predict one part of a batch job on one core in this Ray actor."""
+        """Predict one part of a batch job in this Ray actor, using one core."""
         with kernel_threads(1):
             batches = predict_batches(
                 self._predictor, part.to_batches() or _no_rows(part), text_columns, **options
@@ -77,7 +77,7 @@ class RayActors:
     failed_starts: int = 0
 
     def start(self, count: int) -> None:
-        """Start Ray actors that load the model."""
+        """Start ``count`` Ray actors, which then load the model."""
         remote = self.ray.remote(num_cpus=1, max_restarts=0)(PartWorker)
         for _ in range(count):
             actor = remote.remote(self.files)
@@ -109,7 +109,7 @@ class RayActors:
         self.tasks[result] = _Task(number, rows, actor)
 
     def _collect(self) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-        """Wait for the next Ray event (a finished part, a started actor or a lost actor)."""
+        """Wait until a Ray actor finishes a part, starts or dies; yield the part if finished."""
         wait_for = [*self.tasks, *self.starting]
         finished, _ = self.ray.wait(wait_for, num_returns=1, timeout=START_SECONDS)
         if not finished and not self.ready:
@@ -218,7 +218,7 @@ def ray_engine(
 
 
 def import_ray(address: str | None) -> Any:
-    """Import Ray with usage reports disabled and check that a Ray cluster is at the address."""
+    """Import Ray with usage reporting disabled and check that the cluster address is reachable."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # no telemetry
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning
     ray = require("ray", extra="ray", purpose="--engine ray")
@@ -228,7 +228,7 @@ def import_ray(address: str | None) -> Any:
 
 
 def read_model_files(ray: Any, model: Path) -> Any:
-    """Put the files of a saved model into Ray's object store and return a reference."""
+    """Put the files of a saved model into Ray's object store and return their reference."""
     return ray.put(
         {name: (model / name).read_bytes() for name in FILES if (model / name).is_file()}
     )

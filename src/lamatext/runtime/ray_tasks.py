@@ -1,6 +1,6 @@
-"""Ray tasks: calls of a function that run on one core each, with deadlines (extra ``ray``).
+"""Ray tasks: function calls with a deadline that each run on one core (extra ``ray``).
 
-``lamatext tune --engine ray`` trains its trials as Ray tasks. Each of several threads waits for one
+``lamatext tune --engine ray`` trains its trials as Ray tasks. Several threads each wait for one
 task. Ray repeats a task elsewhere if its worker or node dies.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from lamatext.errors import ConfigError, ProcessError
 from lamatext.runtime.ray_engine import MAX_LOSSES, connect, import_ray
 
-POLL_SECONDS = 0.5  # between looks at the deadline while a task runs
+POLL_SECONDS = 0.5  # between two checks of the deadline while a task runs
 
 
 class RayTasks:
@@ -25,7 +25,7 @@ class RayTasks:
     def __init__(self, ray: Any, function: Callable[..., Any]) -> None:
         self.ray = ray
         self._remote = ray.remote(num_cpus=1, max_retries=MAX_LOSSES)(function)
-        self._losses = 0  # of tasks in a row, after all repetitions
+        self._losses = 0  # tasks in a row that were lost after all retries
         self._is_stopped = threading.Event()
 
     @property
@@ -60,7 +60,7 @@ class RayTasks:
         self._is_stopped.set()
 
     def _count_loss(self, error: Exception) -> None:
-        """Raise an error for a Ray task whose worker processes were lost."""
+        """Record a lost Ray task and raise ConfigError, or ProcessError after several in a row."""
         self._losses += 1
         reason = str(error).strip().splitlines()[0]
         if self._losses < MAX_LOSSES:

@@ -17,7 +17,7 @@ WARM_UP = 3  # texts; the first call loads the inference engine
 
 
 def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Targets]:
-    """Encode the test labels for scoring a saved model, dropping labels unknown to the model."""
+    """Encode the test labels for scoring a saved model, dropping labels that it does not know."""
     if test.is_multi_label != (predictor.thresholds is not None):
         found, expected = ("lists of labels", "one label")
         if predictor.thresholds is not None:

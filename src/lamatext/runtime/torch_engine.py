@@ -1,4 +1,4 @@
-"""The PyTorch engine: runs a torch network behind the engine protocol, numpy in and numpy out."""
+"""PyTorch engine: runs a torch network, with NumPy arrays as its inputs and outputs."""
 
 import torch
 from torch import nn

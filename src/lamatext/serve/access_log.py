@@ -1,4 +1,4 @@
-"""Access log of the server: one JSON object per request, with its texts if so configured."""
+"""Access log of the server: one JSON object per request, optionally with the request's texts."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from lamatext.errors import ConfigError
 
 STDOUT = "-"
 MAX_PATH = 200  # characters of a path that are logged
-FIELDS = "lamatext.access_log"  # key of the ASGI scope under which a handler leaves its fields
+FIELDS = "lamatext.access_log"  # key of the ASGI scope under which handlers store their log fields
 
 
 class AccessLog:
@@ -54,7 +54,7 @@ class AccessLog:
     def describe(self, scope: Scope, identity: dict[str, str], texts: Sequence[str]) -> None:
         """Add the model and the texts of a request to its entry in the access log.
 
-        Unless the log contains texts, only their number is added.
+        If the log does not contain texts, only their number is added.
         """
         scope[FIELDS] = {**identity, "texts": len(texts)}
         if self.texts:

@@ -52,7 +52,7 @@ from lamatext.serve.web_page import web_page_routes
 R = TypeVar("R")
 
 # Seconds before the server starts to watch for a disconnect. Most requests are answered earlier
-# and cost one timer, less than asyncio.timeout.
+# and need only a timer, which costs less than asyncio.timeout.
 WATCH_DELAY = 0.05
 
 

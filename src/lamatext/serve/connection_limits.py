@@ -31,7 +31,7 @@ class ConnectionLimits:
     """Limits on the connections of a server, with sizes in bytes and timeouts in seconds."""
 
     connections: int = 1000
-    """Open connections; a new one replaces the oldest that waits for its client."""
+    """Open connections; beyond that, a new one replaces the oldest that waits for its client."""
     request_line: int = 8192
     """Bytes of the path and query string."""
     header: int = 8192
@@ -53,8 +53,8 @@ class ConnectionLimits:
     idle_seconds: float = 75.0
     """Time that a connection stays open between two requests.
 
-    Proxies and load balancers close theirs after 60 s or less, so they close first and never send
-    a request on a connection that is closing here.
+    Proxies and load balancers close idle connections after 60 s or less, so they close first and
+    never send a request on a connection that the server is closing.
     """
 
     def share_of(self, workers: int) -> "ConnectionLimits":
@@ -141,8 +141,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """Pass received bytes to the HTTP parser and return the bytes that must be parsed again.
 
         A client may offer another protocol (``Upgrade: h2c``), which the server ignores. The parser
-        would skip the body of such a request and take it for the next request, so it is given the
-        request again without the offer.
+        would not read the body of such a request but take it for the next request, so the request
+        is parsed again without its ``Upgrade`` header.
         """
         try:
             self.parser.feed_data(data)
@@ -219,7 +219,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_complete(self) -> None:
-        """End the body timeout of the connection, since the request is complete."""
+        """End the body timeout of the connection after a request has been received completely."""
         if self.parser.should_upgrade():
             return
         self.received, self.pending_bytes = ConnectionState.IDLE, 0
@@ -249,7 +249,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.refuse(*(self.refusal or (400, "this is not a valid HTTP/1.1 request.")))
 
     def refuse(self, status: int, detail: str) -> None:
-        """Close the connection, after an error response if no other response has started."""
+        """Send an error response, unless another response has started, and close the connection."""
         self.refused = True
         if self.responding:
             current = self.received is ConnectionState.BODY and not self.pipeline
@@ -384,7 +384,7 @@ class ConnectionTable:
                 self.new.pop(connection, None)
 
     def count_body(self, count: int) -> None:
-        """Count bytes of unfinished request bodies and close the oldest upload above the limit."""
+        """Count bytes of unfinished request bodies; above the limit, close the oldest upload."""
         self.body_bytes += count
         if count > 0 and self.body_bytes > self.limits.bodies:
             self._close_oldest(self.uploads)

@@ -1,4 +1,4 @@
-"""HTTP errors as ``application/problem+json`` (RFC 9457): what is wrong, and what to do."""
+"""HTTP error responses in ``application/problem+json`` (RFC 9457): the problem and its remedy."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""ASGI middleware around every request: metrics, security headers, Host header, API key."""
+"""ASGI middleware: request metrics, security headers, ``Host`` header check, API key check."""
 
 import hmac
 import re
@@ -68,7 +68,7 @@ class RequestMiddleware:
         self.access_log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward one request through the middleware, adding headers and recording metrics."""
+        """Forward a request to the next application, add response headers and record metrics."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -143,7 +143,7 @@ def allowed_hosts(host: str, names: Sequence[str] = ()) -> frozenset[str] | None
 
     Args:
         host: the address that the server listens on. Its name and the loopback names are allowed;
-            an address such as 0.0.0.0 allows any name, unless ``names`` has some.
+            an address such as 0.0.0.0 allows any name if ``names`` is empty.
         names: further names to allow; ``*`` allows any.
     """
     if "*" in names or (host in ANY_ADDRESS and not names):

@@ -1,8 +1,8 @@
 """Request counters, drift counters and histograms of a server in the Prometheus text format.
 
-The worker processes of a server share them as one JSON file per worker. A worker saves its counters
-every second. The worker that answers ``GET /metrics`` adds the counters of the other workers to its
-own; the successor of a killed worker continues with that worker's counters.
+The worker processes of a server share them through one JSON file per worker. A worker saves its
+counters every second. The worker that answers ``GET /metrics`` adds the counters of the other
+workers to its own; the successor of a killed worker continues with that worker's counters.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ INPUTS = {
     "unknown_words": "Words outside the model's vocabulary.",
 }
 COUNTERS = ("requests", "texts", "reloads", "inputs")  # of ``Metrics``
-SAVE_SECONDS = 1.0  # between two saves for the other workers
+SAVE_SECONDS = 1.0  # between two saves of a worker's metrics
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -93,7 +93,7 @@ class Metrics:
     def exposition(self, references: References | None = None) -> str:
         """Return all metrics in the Prometheus text exposition format.
 
-        ``references`` are the statistics of the validation texts, to compare the inputs with.
+        ``references`` are the statistics of the validation texts, to which inputs can be compared.
         """
         return "\n".join([*self._lines(), *_reference_lines(references or {})]) + "\n"
 
@@ -159,7 +159,7 @@ class SharedMetrics:
         self.folder, self.path = folder, folder / f"{number}.json"
 
     def restore(self, metrics: Metrics) -> None:
-        """Restore the metrics that an earlier process of this worker saved for Prometheus."""
+        """Restore the Prometheus metrics that an earlier process of this worker saved."""
         _add_file(metrics, self.path)
 
     def save(self, metrics: Metrics) -> None:

@@ -1,4 +1,4 @@
-"""Registry of the served models: their names, versions and batching queues, and their reloading."""
+"""Registry of the served models: names, versions, batching queues, and reloading."""
 
 import asyncio
 import json
@@ -31,9 +31,9 @@ class ServedModel:
     name: str
     folder: Path
     predictor: Predictor
-    version: str  # when it was saved; empty for models of earlier versions
+    version: str  # when it was saved; empty if an earlier lamatext saved it
     hash: str
-    page_facts: Mapping[str, Any]  # what the web page shows of it
+    page_facts: Mapping[str, Any]  # shown on the web page
     stamp: Stamp | None
 
     @classmethod
@@ -67,13 +67,13 @@ class ServedModel:
 
 
 class ExplanationJson(NamedTuple):
-    """Explanation by a registered model, serialized to JSON for the response."""
+    """Explanation by a registered model, partly serialized to JSON for the response."""
 
-    explained: object  # the labels that it is for unless the request names one
-    fields: str  # all others
+    explained: object  # labels to explain unless the request names one
+    fields: str  # all other fields, as a JSON object
 
     def complete(self, label: str | int | None) -> str:
-        """Return a registered model's explanation as JSON, for ``label`` unless it is None."""
+        """Return the explanation as JSON, for ``label`` or (if it is None) the default labels."""
         explained = self.explained if label is None else [label]
         return f'{{"explained": {json.dumps(explained)}, {self.fields[1:]}'
 
@@ -87,7 +87,7 @@ class ModelQueues:
     def __init__(self, model: ServedModel, limits: Limits, metrics: Metrics) -> None:
         self.model, self.labels, self.identity = model, model.labels, model.identity
         self.thresholds = model.predictor.thresholds
-        self.requests = 0  # that are using the queues
+        self.requests = 0  # number of requests that are using the queues
         self.predict: Batcher[TextAssessment] = Batcher(
             self._predict,
             capacity=limits.queue,
@@ -138,7 +138,7 @@ class ModelQueues:
 class ModelRegistry:
     """Registry of the served models by name, which reloads a model when its folder has changed.
 
-    A request keeps the queues that it has started with, so that no request is lost by a reload.
+    A request keeps using the queues with which it started, so that a reload loses no requests.
     """
 
     def __init__(self, models: Sequence[ServedModel], limits: Limits, metrics: Metrics) -> None:
@@ -207,7 +207,7 @@ def load_models(models: Sequence[str | Path]) -> list[ServedModel]:
 
 
 def stamp_of(folder: Path) -> Stamp | None:
-    """Return the inode, size and time of a model's ``config.json``, to detect when it changes.
+    """Return inode, size and modification time of a model's ``config.json``, to detect changes.
 
     Return None if the file is missing.
     """

@@ -1,4 +1,4 @@
-"""Request batching: texts of concurrent requests share one call of the model."""
+"""Request batching: the texts of concurrent requests are combined into one model call."""
 
 import asyncio
 from collections import OrderedDict

@@ -128,7 +128,8 @@ def possible_connections(wanted: int) -> int:
     """Return how many connections the server can accept, given its limit on open files.
 
     The soft limit of the process is raised as far as its hard limit allows. Half of the open
-    files are for connections that are accepted while older ones are closing, and for downloads.
+    files are reserved for connections that are accepted while older ones are closing, and for
+    downloads.
     """
     if sys.platform == "win32":
         return wanted

@@ -1,4 +1,4 @@
-"""TLS of the server: certificate and key files, handshakes, connections, and their limits.
+"""TLS for the server: certificate and key files, handshakes, connections, and their limits.
 
 asyncio's own TLS servers create a protocol only after the handshake, so that clients that never
 finish it would not count as connections. After the server has closed a connection, they decrypt
@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from lamatext.errors import ConfigError
 
-HANDSHAKE_SHARE = 4  # handshakes may always take the limit of connections divided by this
+HANDSHAKE_SHARE = 4  # the connection limit divided by this is reserved for handshakes
 # Seconds that a handshake has before a new one may replace it: a multiple of the usual duration.
 SHORTEST_PATIENCE, PATIENCE, USUAL_TIMES = 0.01, 0.05, 4
 PROMPT_HANDSHAKES = 8  # in progress; with more, clients are asked to retry first (see TlsFiles)
@@ -47,7 +47,7 @@ class TlsFiles:
         self.load()
 
     def load(self) -> None:
-        """Load the TLS certificate for new connections to the server."""
+        """Load the TLS certificate and key files, which are used for new connections."""
         for path in (self.certificate, self.key):
             if path is not None and not path.is_file():
                 raise ConfigError(f"{path}: no such file. Expected a certificate or key in PEM.")
@@ -72,14 +72,14 @@ def _no_password() -> str:
 
 
 class TlsHandshake:
-    """A TLS handshake of the server directly on a socket, at half the cost of using a transport.
+    """A server-side TLS handshake directly on a socket, at half the cost of an asyncio transport.
 
     Args:
         connection: the accepted socket.
-        context: the certificate and the options of TLS.
+        context: TLS context with the certificate and options.
         seconds: time limit.
         on_answer: called when the server has answered a part of the handshake.
-        on_end: called with whether the handshake has succeeded; otherwise the socket is closed.
+        on_end: called with whether the handshake succeeded; if not, the socket is closed.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TlsHandshake:
         self.timeout = self.loop.call_later(seconds, self.close)
 
     def close(self) -> None:
-        """Close the connection before the end of its TLS handshake."""
+        """Abort the TLS handshake and close its connection."""
         self._end(succeeded=False)
 
     def _continue(self) -> None:
@@ -126,7 +126,7 @@ class TlsHandshake:
             self._end(succeeded=True)
 
     def _send(self) -> None:
-        """Send a TLS handshake answer at once, since the buffer of a new connection is empty."""
+        """Send a TLS handshake message at once: the send buffer of a new connection is empty."""
         data = self.sending.read()
         if data and self.connection.send(data) < len(data):
             raise ConnectionAbortedError("the certificates are larger than the buffer")
@@ -168,7 +168,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     # The protocol of TCP
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Create the HTTP protocol and decrypt what arrived with the end of the TLS handshake."""
+        """Create the HTTP protocol and decrypt data received with the end of the TLS handshake."""
         self.tcp = cast("asyncio.Transport", transport)
         self.protocol = self.make_protocol()
         self.protocol.connection_made(self)
@@ -185,7 +185,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._decrypt()
 
     def eof_received(self) -> None:
-        """Close the TCP connection when the client closes it without a TLS closing alert.
+        """Close the TCP connection when the client closes it without a TLS ``close_notify`` alert.
 
         The transport closes itself because this method returns None.
         """
@@ -279,7 +279,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return self.is_closed or self.tcp.is_closing()
 
     def close(self) -> None:
-        """Close the TLS connection, and the TCP connection once the client closes its side."""
+        """Close the TLS connection, then the TCP connection once the client closes its side."""
         if self.is_closing():
             return
         self.is_closed = True
@@ -324,7 +324,7 @@ class TlsListener:
         self.listener, self.tls = listener, tls
         self.connections, self.count_open = connections, count_open
         self.make_protocol = make_protocol
-        # Since when each handshake has waited for its client, the longest first.
+        # When each handshake began to wait for its client, longest wait first.
         self.handshakes: OrderedDict[TlsHandshake, float] = OrderedDict()
         self.opening: set[asyncio.Task[None]] = set()  # connections after their handshake
         self.usual_seconds = PATIENCE  # moving average of the duration of finished handshakes
@@ -334,7 +334,7 @@ class TlsListener:
         self.loop.add_reader(listener, self._accept)
 
     def start_handshake(self, connection: socket.socket) -> None:
-        """Start the TLS handshake of a connection, ending the longest-waiting one at the limit."""
+        """Start a TLS handshake; if the listener is full, abort the longest-waiting one first."""
         if self._is_full():
             next(iter(self.handshakes)).close()
         is_busy = len(self.handshakes) >= PROMPT_HANDSHAKES
@@ -355,7 +355,7 @@ class TlsListener:
             self.loop.remove_reader(self.listener)
 
     async def wait_closed(self) -> None:
-        """Close the TLS handshakes that are still in progress."""
+        """Abort the TLS handshakes that are still in progress."""
         for handshake in [*self.handshakes]:
             handshake.close()
 
@@ -365,7 +365,7 @@ class TlsListener:
         return min(PATIENCE, max(SHORTEST_PATIENCE, USUAL_TIMES * self.usual_seconds))
 
     def _renew(self, handshake: TlsHandshake) -> None:
-        """Give the client of a TLS handshake time to read an answer, as if it had just begun."""
+        """Restart the waiting time of a TLS handshake after the server has sent an answer."""
         self.handshakes[handshake] = self.loop.time()
         self.handshakes.move_to_end(handshake)
 

@@ -1,4 +1,4 @@
-"""Routes of the web page (static files, the models that it runs in JavaScript) and of ``/docs``."""
+"""Routes of the web page (its static files and models for its JavaScript) and of ``/docs``."""
 
 from collections.abc import Mapping
 from pathlib import Path

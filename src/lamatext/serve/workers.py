@@ -54,7 +54,7 @@ class _Worker:
 
 
 class Supervisor:
-    """Supervisor of the server's workers, which starts, restarts and signals their processes.
+    """Supervisor that starts, restarts and signals the worker processes of the server.
 
     SIGHUP is forwarded, so that the workers reload their models. SIGINT and SIGTERM stop all
     workers; a second signal kills them. The signals may be sent to the whole process group.

@@ -81,7 +81,7 @@ def _type_of(document: Document, field: Any) -> str:
 
 
 def _resolve(document: Document, node: Any) -> Any:
-    """Return the given OpenAPI node, or the one that its ``$ref`` points to."""
+    """Return an OpenAPI node with its ``$ref``, if it has one, replaced by the referenced node."""
     if "$ref" not in node:
         return node
     target: Any = document

@@ -29,7 +29,7 @@ from lamatext.views.word_shading import (
     segments,
 )
 
-MAX_PILLS = 8  # more classes than this are chosen from a list
+MAX_PILLS = 8  # with more classes, the page has a drop-down list instead of buttons
 MAX_CLASSES = 12  # the page holds the contributions to the most probable classes of a text
 MAX_BARS = 5
 STRONGEST_WORDS = 5
@@ -42,13 +42,14 @@ def explanation_page(
     subtitle: str = "",
     truths: Sequence[Label | list[str] | None] | None = None,
 ) -> str:
-    """Return an HTML explanation page for several texts explained by one model.
+    """Return an HTML explanation page for several texts classified by one model.
 
     Args:
         explanations: the explanations, in the order of the page.
         title: the heading of the page.
         subtitle: a line below the heading.
-        truths: the true label of each text, or a list if it may have several; None where unknown.
+        truths: the true label of each text, or a list of labels if it may have several; None for a
+            text whose label is unknown.
     """
     first = explanations[0] if explanations else None
     known = truths if truths is not None else [None] * len(explanations)
@@ -86,10 +87,10 @@ def explanation_page(
 
 
 def write_test_page(folder: Path, test: Dataset, scores: Mapping[str, Any], out: Path) -> None:
-    """Explain a sample of test texts and write them to an HTML explanation page.
+    """Write an HTML explanation page for a random sample of test texts and further mistakes.
 
-    The texts are a random sample, and further mistakes. After a cross-validation they are training
-    texts. ``scores`` are those of the saved model in its ``metrics.json``.
+    After a cross-validation, the texts are training texts. ``scores`` is the ``test`` section in
+    the ``metrics.json`` of the saved model.
     """
     predictor, labels = Predictor.load(folder), test.require_labels().to_pylist()
     predicted = predictor.predict(test.texts.to_pylist()).tolist()
@@ -161,15 +162,15 @@ def _is_right(explanation: Explanation, truth: Label | list[str] | None) -> bool
 
 
 def _names(labels: object) -> list[str]:
-    """Convert the label or labels of one text to a sorted list of strings.
+    """Convert the label or labels of an explained text to a sorted list of strings.
 
-    True and predicted labels are equal if these lists are.
+    The lists are used to compare true and predicted labels.
     """
     return sorted(map(str, labels if isinstance(labels, list) else [labels]))
 
 
 def _numbers(explanation: Explanation) -> dict[str, object]:
-    """Return a text's word contributions and attention weights, to draw on the explanation page.
+    """Return the word contributions and attention weights that the explanation page displays.
 
     The page's JavaScript computes the background colour of each word from them.
     """

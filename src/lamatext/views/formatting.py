@@ -22,9 +22,9 @@ DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068
 
 
 class _VisibleCharacters(dict[int, int]):
-    """Translation table for text formatting that makes control characters visible.
+    """Translation table for ``str.translate`` that makes control characters visible.
 
-    It maps one character to one character, so that spans stay valid.
+    Each character is mapped to one character, so that spans in the text stay valid.
     """
 
     def __missing__(self, code: int) -> int:
@@ -121,8 +121,8 @@ def parted(shares: Mapping[str, float]) -> str:
 def summed(explanation: "Explanation", column: int) -> str:
     """Format the score of a class as a sum of word contributions and a constant.
 
-    The numbers are relative to the mean over classes unless a text may have several labels; then
-    the label is named:
+    For a single-label model, the numbers are relative to the mean over classes. For a multi-label
+    model they are not, and the label is named:
 
     ``film: all words +2.00 (n-grams +1.20, network +0.80); constant −0.10; score +1.90``
     """
@@ -137,7 +137,7 @@ def summed(explanation: "Explanation", column: int) -> str:
 
 
 def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts: int) -> str:
-    """Format a sentence that compares the accuracy of two models on the same texts.
+    """Return a sentence that compares the accuracy of two models on the same texts.
 
     A difference smaller than 1.96 standard errors is described as possibly due to chance.
     """
@@ -151,7 +151,7 @@ def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts:
 
 
 def label_names(labels: Iterable[str]) -> str:
-    """Format the labels of a multi-label text in sorted order, or as ``(no label)``."""
+    """Format the labels of a text as a sorted list, or as ``(no label)`` if it has none."""
     return ", ".join(map(listed_label, sorted(labels))) or "(no label)"
 
 

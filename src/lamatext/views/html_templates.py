@@ -73,7 +73,7 @@ def render_page(
         name: the template.
         styles: names of its style sheets.
         css: further rules.
-        script: name of its script; a page with one also has ``style`` attributes.
+        script: name of its script, if any; a page with a script may also use ``style`` attributes.
         values: the values that the template shows, among them ``title``.
     """
     style = "\n".join([*map(asset, styles), css])

@@ -1,4 +1,4 @@
-"""Progress bars: on a terminal for the commands and ``fit``, in a notebook for ``fit``."""
+"""Progress bars: in the terminal for commands and ``fit``, in notebooks for ``fit``."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ from lamatext.progress import SILENT, Progress
 from lamatext.views.formatting import one_line
 
 UPDATE_SECONDS = 0.2  # between two updates of a notebook's progress bar
-FIRST_LINE_SECONDS = 20.0  # after which the time left is printed where there is no terminal
+FIRST_LINE_SECONDS = 20.0  # before the time left is first printed if there is no terminal
 
 
 def fit_progress(verbose: bool | None) -> Progress:

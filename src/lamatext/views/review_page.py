@@ -1,7 +1,7 @@
 """Review page for suspect labels: keep, relabel or remove each text, download corrected data.
 
-The page is one self-contained HTML file that sends no requests. If the data is small enough, it
-holds the whole table, so that the corrected data can be downloaded from it.
+The page is one self-contained HTML file that sends no requests. If the data is small enough, the
+page contains the whole table, so that the corrected data can be downloaded from it.
 """
 
 import codecs

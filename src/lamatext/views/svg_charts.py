@@ -99,9 +99,9 @@ def percent_axis(name: str) -> Axis:
 
 
 def cut_axis(name: str, values: Sequence[float], form: str = "{:.0%}") -> Axis:
-    """Create an SVG chart axis of fractions that fits the values closely.
+    """Create an SVG chart axis for fractions, with a range that fits the values closely.
 
-    It has at most six ticks, and its ends are two of them.
+    It has at most six ticks, including one at each end.
     """
     for step in (5, 10, 20, 25):  # percent
         low = math.floor(100 * min(values) / step + 1e-9) * step

@@ -1,4 +1,4 @@
-"""Dataset summary in the terminal: what ``lamatext train`` read and how it was split."""
+"""Dataset summary in the terminal: the data that ``lamatext train`` read, and its split."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Drift in the terminal: a table of the shares in the new and in the validation texts."""
+"""Input drift in the terminal: a table that compares new texts with the validation texts."""
 
 from rich.console import Console
 

@@ -19,9 +19,9 @@ def show_suspects(
 ) -> None:
     """Print the number of suspect labels and the most suspect examples to the terminal.
 
-    The numbers are listed by reason. Each example is a text, its suspect label, the label that is
-    suggested instead, and the words that support this label. ``rows`` are those of the file of
-    suspects, in the same order.
+    The suspects are counted by reason. Each example is a text with its suspect label, the suggested
+    label, and the words that support the suggestion. ``rows`` are the rows of the suspects file, in
+    the order of the suspects.
     """
     improbable = sum(suspect.is_improbable for suspect in search.suspects)
     share = percent(improbable / search.texts)

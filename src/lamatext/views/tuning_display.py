@@ -1,4 +1,4 @@
-"""Display of tuning trials: a live table and the result in the terminal, and an HTML page."""
+"""Display of tuning trials: a live table and a result table in the terminal, and an HTML page."""
 
 import time
 from collections.abc import Sequence
@@ -120,7 +120,7 @@ def _value(value: Any) -> str:
 
 
 def front_rows(front: Sequence[Trial], chosen: Trial) -> list[tuple[str, ...]]:
-    """Return table rows for the Pareto front of a tuning run and the chosen trial."""
+    """Return table rows for the Pareto front of a tuning run, including the chosen trial."""
     others = [] if any(trial.number == chosen.number for trial in front) else [chosen]
     return [
         (

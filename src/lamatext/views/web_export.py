@@ -1,4 +1,4 @@
-"""Web export: a model as one HTML file with its weights and JavaScript that fetches nothing."""
+"""Web export: a model as one offline HTML file with its weights and the JavaScript to run it."""
 
 import base64
 import re
@@ -45,7 +45,7 @@ class WebExport:
     bytes: int
     storage: Storage
     parity: Parity | None
-    """How far the exported weights are from the saved ones; None if they are the same."""
+    """Parity of predictions with exported and saved weights; None if the weights are the same."""
 
 
 def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> WebExport:
@@ -76,7 +76,8 @@ def export_web(folder: Path, out: Path, *, storage: Storage | None = None) -> We
 def _default_storage(folder: Path) -> tuple[Storage, Parity | None]:
     """Choose the weight precision of a web export: as saved, or float16 instead of float32.
 
-    Float16 is chosen only if the predictions stay the same; their parity is then returned, too.
+    Float16 is chosen only if the predictions stay the same; in that case, their parity with the
+    saved model is returned, too.
     """
     saved: Storage = load_config(folder)["storage"]
     if saved == "float32":

@@ -1,4 +1,4 @@
-"""A saved model as the web page's JavaScript reads it: a JSON description and its tensors."""
+"""Saved models on the web page: JSON descriptions and summaries for its JavaScript."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime

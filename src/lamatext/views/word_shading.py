@@ -49,8 +49,8 @@ def reasons(explanation: Explanation, *, limit: int) -> list[tuple[str, list[Str
     """List the strongest words for and against each label of an explanation.
 
     Returns:
-        Pairs of a title and words: ``for`` and ``against``, which name the label if a text may have
-        several.
+        Pairs of a title and words. The titles are ``for`` and ``against``, followed by the label if
+        a text may have several.
     """
     pairs = []
     for column in explanation.columns(None):
@@ -61,7 +61,7 @@ def reasons(explanation: Explanation, *, limit: int) -> list[tuple[str, list[Str
 
 
 def segments(text: str, spans: Sequence[Span]) -> Iterator[tuple[int | None, str]]:
-    """Split a text into words to shade, each with its index, and the unshaded text in between."""
+    """Split a text into words to shade, each with its index, and the unshaded text between them."""
     at = 0
     for t, (start, end) in enumerate(spans):
         if start > at:
@@ -115,7 +115,7 @@ def attention_scale(weights: Floats) -> float:
 
 
 def contribution_scale(contributions: Floats) -> float:
-    """Return the largest absolute contribution, for scaling the word shading."""
+    """Return the largest absolute contribution (at least 0.05), for scaling the word shading."""
     return float(max(np.abs(contributions).max(), 0.05))
 
 

@@ -101,7 +101,7 @@ class Findings:
 
     @property
     def one_label(self) -> Scores:
-        """Scores in the report on a model with one label per text."""
+        """Scores of the report's model, which must assign one label per text."""
         assert isinstance(self.scores, Scores)
         return self.scores
 
@@ -262,9 +262,9 @@ def choose_multi_label_examples(
 def multi_label_example_values(
     explanation: Explanation, labels: Sequence[str], truth: NDArray[np.bool_]
 ) -> dict[str, object]:
-    """Return the report's template values of a multi-label example text.
+    """Return the report's template values for a multi-label example text.
 
-    The marked words are those of the label on which model and truth differ most.
+    The highlighted words belong to the label on which prediction and truth differ most.
     """
     thresholds = explanation.thresholds
     assert thresholds is not None
@@ -282,7 +282,7 @@ def multi_label_example_values(
 
 
 def doubtful_labels(truth: Numbers, probabilities: Floats) -> list[int]:
-    """Find example texts with probably wrong labels by confident learning.
+    """Find texts with probably wrong labels for the report, using confident learning.
 
     Northcutt et al. 2021: with t_j the mean probability of class j over the texts labelled j, a
     label is doubtful if another class has p_j ≥ t_j and p_j > p_label. Rows are sorted by the
@@ -319,7 +319,7 @@ def _cells(
 def example_values(
     explanation: Explanation, labels: Sequence[str], truth: int
 ) -> dict[str, object]:
-    """Return the report's template values of an example text, such as its label and prediction."""
+    """Return the report's template values for an example text, such as label and prediction."""
     best = explanation.best
     return {
         "label": None,  # the words are those of the predicted class

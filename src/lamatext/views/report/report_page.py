@@ -275,9 +275,9 @@ def _are_close(losses: Sequence[float]) -> bool:
 def confusion_section(findings: Findings) -> Values | None:
     """Return the template values of the confusion matrix on the report page.
 
-    A cell links to its example texts, which are hidden unless they are the target of the page's
-    address, so that they open without a script. With too many classes for a matrix, the section
-    lists the most confused pairs instead. With several labels per text there is no matrix.
+    A cell links to its example texts. CSS hides them unless they are the target of the URL, so that
+    no script is needed. With too many classes for a matrix, the section lists the most confused
+    pairs instead. With several labels per text there is no matrix.
     """
     if findings.is_multi_label:
         return None
@@ -435,7 +435,7 @@ def _coverage_chart(findings: Findings) -> Chart:
 
 
 def mistakes_section(findings: Findings) -> Values:
-    """Return the template values for the report page section on mistakes and doubtful labels."""
+    """Return the template values of the report page's section on mistakes and doubtful labels."""
 
     def listed(rows: Sequence[int]) -> list[dict[str, object]]:
         if findings.is_multi_label:

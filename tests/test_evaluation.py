@@ -162,6 +162,21 @@ def test_the_held_out_texts_of_a_model_trained_without_suspects_are_found_again(
     assert start.model.seen[0].texts.to_pylist() == splits.train.texts.to_pylist()
 
 
+def test_held_out_texts_of_a_model_with_a_validation_file_are_not_taken_for_training_texts(
+    place: Path, tmp_path: Path
+) -> None:
+    recipe, source = resolve_recipe(values=TINY), str(place / "learnt.csv")
+    splits = read_splits(DataSources(source, validation=str(place / "other.csv")), recipe)
+    train_and_score(splits, recipe, tmp_path / "model", SILENT, device="cpu")
+
+    start = find_start_model(tmp_path / "model", None)
+
+    assert start.model.tests[0].texts.to_pylist() == splits.test.texts.to_pylist()
+    assert [part.texts.to_pylist() for part in start.model.seen] == [
+        splits.train.texts.to_pylist()
+    ]
+
+
 def test_other_texts_are_taken_whole(place: Path) -> None:
     found = load_evaluation_data(place / "model", str(place / "other.csv"))
 

@@ -180,7 +180,8 @@ def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
     if len(whole) == sum(counts):
         return split_dataset(whole, None, None, recipe, seen=seen)
     if len(whole) == sum(counts[:2]):  # the validation set came from another source
-        return split_dataset(whole, whole, None, recipe, seen=seen)
+        splits = split_dataset(whole, whole, None, recipe, seen=seen)
+        return replace(splits, validation=None)
     return None
 
 

@@ -172,9 +172,7 @@ def test_held_out_texts_of_a_model_with_a_validation_file_are_not_taken_for_trai
     start = find_start_model(tmp_path / "model", None)
 
     assert start.model.tests[0].texts.to_pylist() == splits.test.texts.to_pylist()
-    assert [part.texts.to_pylist() for part in start.model.seen] == [
-        splits.train.texts.to_pylist()
-    ]
+    assert [part.texts.to_pylist() for part in start.model.seen] == [splits.train.texts.to_pylist()]
 
 
 def test_other_texts_are_taken_whole(place: Path) -> None:

@@ -1,6 +1,5 @@
 """Column detection: finding the text and label columns of a table by their names and values."""
 
-import json
 import re
 import shlex
 from collections import Counter
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamatext.data.read_options import ReadOptions
+from lamatext.data.readers.label_columns import parse_label_lists
 from lamatext.errors import ColumnChoiceError, DataError, plural
 
 # In order of preference; compared without case, spaces and punctuation.
@@ -317,25 +317,8 @@ def _profiles(rows: pa.Table, name: str, exclude: Collection[str]) -> list[_Prof
     return [_profile(rows.column(i), c) for i, c in enumerate(names) if c not in exclude]
 
 
-def parse_lists(column: pa.Array | pa.ChunkedArray) -> list[list[str] | None] | None:
-    """Parse a label column of JSON lists; return None if it is empty or has any other value."""
-    values = column.to_pylist()
-    present = [value for value in values if value is not None]
-    if not present or not all((value[:1], value[-1:]) == ("[", "]") for value in present):
-        return None
-    try:
-        lists = [None if value is None else json.loads(value) for value in values]
-    except (ValueError, RecursionError):
-        return None
-    return [None if items is None else [_clean(item) for item in items] for items in lists]
-
-
-def _clean(item: object) -> str:
-    return str(item).encode("utf-8", "replace").decode()
-
-
 def _profile(column: pa.ChunkedArray, name: str) -> _Profile:
-    lists = parse_lists(column) if pc.any(pc.starts_with(column, "[")).as_py() else None
+    lists = parse_label_lists(column)
     if lists is not None:
         items = [item for values in lists for item in values or ()]
         column = pa.chunked_array([pa.array(items, pa.string())])

@@ -49,6 +49,41 @@ def test_lists_in_csv_are_several_labels(options: ReadOptions, tmp_path: Path) -
     assert labels_of(load_dataset(path, options)) == LABELS
 
 
+def rows_of_lists(count: int) -> list[str]:
+    return [f'a text of several words, {row}\t"[""news"", ""sport""]"' for row in range(count)]
+
+
+@pytest.mark.parametrize("header", ["text\tlabel", "words\tthemes"])
+def test_a_row_without_list_is_an_error_in_whatever_batch_it_is(
+    header: str, tmp_path: Path
+) -> None:
+    rows = rows_of_lists(12_000)
+    rows[11_000] = "a text of several words\tnews"
+    path = write_text(tmp_path, "a.tsv", "\n".join([header, *rows]))
+
+    with pytest.raises(DataError, match=r"row 11001: expected a JSON list .* got 'news'"):
+        load_dataset(path)
+
+
+@pytest.mark.parametrize("row", [0, 50, 11_000])
+def test_a_row_without_labels_among_lists_is_skipped(row: int, tmp_path: Path) -> None:
+    rows = rows_of_lists(12_000)
+    rows[row] = "a text of several words\t "
+    path = write_text(tmp_path, "a.tsv", "\n".join(["text\tlabel", *rows]))
+
+    dataset = load_dataset(path, ReadOptions(max_bad_rows=0.01))
+
+    assert labels_of(dataset) == [["news", "sport"]] * 11_999
+    assert f"no label: line {row + 2:,}." in dataset.notes
+
+
+def test_a_few_labels_in_brackets_are_no_lists(tmp_path: Path) -> None:
+    rows = ["a,good", "b,[1]", "c,bad", "d,[open"]
+    path = write_text(tmp_path, "a.csv", "\n".join(["text,label", *rows]))
+
+    assert labels_of(load_dataset(path)) == ["good", "[1]", "bad", "[open"]
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.int64()])
 @pytest.mark.parametrize("list_of", [pa.list_, pa.large_list])
 def test_lists_in_parquet_are_several_labels(

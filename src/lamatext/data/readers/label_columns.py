@@ -1,5 +1,6 @@
 """Label columns of a table: a label, a list or joined labels per cell, or 0/1 columns."""
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -58,6 +59,59 @@ class LabelColumns(NamedTuple):
         return pa.array(_distinct(rows, f"{name}: {where}", numbers), LABEL_LISTS)
 
 
+def parse_label_lists(column: pa.Array | pa.ChunkedArray) -> list[list[str] | None] | None:
+    """Parse a label column of JSON lists; return None unless most of its values are such lists.
+
+    Missing and blank values, and values that are not lists, become None.
+    """
+    if not pc.any(pc.starts_with(column, "[")).as_py():
+        return None
+    lists = [_parse_list(value or "") for value in column.to_pylist()]
+    found = sum(labels is not None for labels in lists)
+    return lists if 2 * found > len(column) - is_blank(column).sum() else None
+
+
+def _parse_list(value: str) -> list[str] | None:
+    if not (value.startswith("[") and value.endswith("]")):
+        return None
+    try:
+        return [str(item).encode("utf-8", "replace").decode() for item in json.loads(value)]
+    except (ValueError, RecursionError):
+        return None
+
+
+def with_label_lists(
+    batches: Sequence[pa.RecordBatch], columns: Sequence[str], name: str
+) -> list[pa.RecordBatch]:
+    """Convert those label columns of a table that contain JSON lists from strings to lists.
+
+    Raises:
+        DataError: if most values of a column are lists, but some are not.
+    """
+    batches = list(batches)
+    for column in columns if batches else ():
+        chunks = [batch.column(column) for batch in batches]
+        if any(pa.types.is_nested(chunk.type) for chunk in chunks):
+            continue
+        strings = pa.chunked_array(chunks)
+        lists = parse_label_lists(strings)
+        if lists is None:
+            continue
+        array, start = pa.array(lists, LABEL_LISTS), 0
+        other = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False) & ~is_blank(strings))
+        if len(other):
+            value = strings[int(other[0])].as_py()
+            raise DataError(
+                f"{name}: column '{column}', row {other[0] + 1}: expected a JSON list of labels "
+                f"as in most rows, got {value[:60]!r}. Write a list in every row."
+            )
+        for number, batch in enumerate(batches):
+            place = batch.schema.get_field_index(column)
+            batches[number] = batch.set_column(place, column, array.slice(start, len(batch)))
+            start += len(batch)
+    return batches
+
+
 def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
     """Concatenate batches of labels into one label column, with lists if any batch has lists."""
     if not any(pa.types.is_list(batch.type) for batch in batches):
@@ -71,7 +125,7 @@ def join_label_batches(batches: Sequence[pa.Array]) -> pa.ChunkedArray:
     return pa.chunked_array(lists, LABEL_LISTS)
 
 
-def is_blank(column: pa.Array) -> NDArray[np.bool_]:
+def is_blank(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return whether each value of a label or text column is missing or only whitespace."""
     if pa.types.is_nested(column.type):
         blank = column.is_null()

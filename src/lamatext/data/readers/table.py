@@ -18,7 +18,6 @@ from lamatext.data.column_detection import (
     detect_text_by_content,
     explain_choice,
     label_separator,
-    parse_lists,
 )
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import JOINT, MAX_RECORD, Layout, ReadOptions
@@ -29,6 +28,7 @@ from lamatext.data.readers.label_columns import (
     LabelColumns,
     is_blank,
     join_label_batches,
+    with_label_lists,
 )
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.time_column import parse_times
@@ -134,7 +134,8 @@ class Table:
             detected = detect_by_content(rows, texts, labels, self.name, exclude=extra)
             texts, labels = detected.text_columns, detected.label_columns
             self.log.notes.extend(detected.reasons)
-        batches = [batch.with_lists(labels) for batch in batches]
+        parsed = with_label_lists([batch.rows for batch in batches], labels, self.name)
+        batches = [_Batch(*pair) for pair in zip(parsed, (b.lines for b in batches), strict=True)]
         if not batches and not self.log.bad_rows:
             raise DataError(f"{self.name}: no rows. Expected one text or more.")
         layout = self._layout(texts, labels, options)
@@ -161,7 +162,8 @@ class Table:
                 texts, labels = detected.text_columns, detected.label_columns
             layout = self._layout(texts, labels, options)
             lines = _row_lines(record_batch, self.log, rows, all_lines=False)
-            batch = _Batch(record_batch, lines).with_lists(labels)
+            (record_batch,) = with_label_lists([record_batch], labels, self.name)
+            batch = _Batch(record_batch, lines)
             values = _text_values(batch.rows, texts, self.name)
             is_good = _check_rows(batch, values, layout, self.log, None)
             kept, numbers = pa.array(is_good), rows + 1 + np.flatnonzero(is_good)
@@ -244,16 +246,6 @@ class _Batch(NamedTuple):
 
     rows: pa.RecordBatch
     lines: NDArray[np.int64]  # 0 if it is not needed
-
-    def with_lists(self, columns: Sequence[str]) -> "_Batch":
-        """Parse the given columns of a table batch as JSON lists of strings where possible."""
-        rows = self.rows
-        for column in columns:
-            lists = parse_lists(rows.column(column))
-            if lists is not None:
-                array = pa.array(lists, LABEL_LISTS)
-                rows = rows.set_column(rows.schema.get_field_index(column), column, array)
-        return self._replace(rows=rows)
 
 
 def _row_lines(

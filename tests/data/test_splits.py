@@ -283,7 +283,29 @@ def test_too_few_groups_to_hold_one_out_are_divided_with_a_warning() -> None:
 def test_many_copies_of_a_few_texts_are_too_few_to_hold_any_out() -> None:
     groups = TextGroups(pa.chunked_array([["one", "two", "three"] * 20]))
 
-    with pytest.warns(UserWarning, match="60 texts are too few to hold out a validation set"):
+    with pytest.warns(
+        UserWarning, match="^3 distinct texts are too few to hold out a validation set"
+    ):
         split = hold_out_validation(["x", "y"] * 30, 0.1, 0, groups)
 
     assert split.train.tolist() == split.validation.tolist() == [*range(60)]
+
+
+def test_labels_of_one_group_each_are_held_out_without_saying_that_they_are_not() -> None:
+    groups = TextGroups(
+        pa.chunked_array([[f"{chr(97 + row // 26)}{chr(97 + row % 26)}" for row in range(60)]]),
+        pa.chunked_array([["one", "two"] * 30]),
+    )
+
+    with pytest.warns(UserWarning, match="2 groups are too few") as caught:
+        split = hold_out_validation(["x", "y"] * 30, 0.1, 0, groups)
+
+    assert len(split.validation) == 6
+    assert len(caught) == 1
+
+
+def test_labels_that_occur_once_are_named_when_texts_are_held_out() -> None:
+    with pytest.warns(UserWarning, match="1 label seen once .*: z"):
+        split = hold_out_validation(["x", "y"] * 10 + ["z"], 0.1, 0, apart(21))
+
+    assert 20 in split.train

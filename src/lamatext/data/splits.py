@@ -131,24 +131,40 @@ def hold_out_validation(
     With too few groups to hold one out, only duplicates stay together. With too few distinct texts,
     the training set is also used as the validation set. Each case gives a UserWarning.
     """
-    shares = (1 - fraction, fraction)
-    rows, held_out = stratified_split(labels, shares, seed, groups.of_rows)
-    if len(held_out):
-        return Split(rows, held_out, groups=groups)
-    rows, held_out = stratified_split(labels, shares, seed, groups.duplicates)
-    if len(held_out):
+    parts = _split_if_possible(labels, fraction, seed, groups.of_rows)
+    if parts is None and groups.duplicates is not groups.of_rows:
+        parts = _split_if_possible(labels, fraction, seed, groups.duplicates)
+        if parts is not None:
+            count = plural(len(np.unique(groups.of_rows)), "group is", "groups are")
+            warnings.warn(
+                f"{count} too few to hold one out: validation texts may be of the same group as "
+                "training texts.",
+                stacklevel=2,
+            )
+    if parts is None:
+        rows, distinct = np.arange(len(labels)), len(np.unique(groups.duplicates))
+        kind = "text" if distinct == len(rows) else "distinct text"
         warnings.warn(
-            f"{plural(len(np.unique(groups.of_rows)), 'group is', 'groups are')} too few to "
-            "hold one out: validation texts may be of the same group as training texts.",
+            f"{plural(distinct, f'{kind} is', f'{kind}s are')} too few to hold out a validation "
+            "set: the training texts are used instead.",
             stacklevel=2,
         )
-        return Split(rows, held_out, groups=groups)
-    warnings.warn(
-        f"{plural(len(rows), 'text is', 'texts are')} too few to hold out a validation set: "
-        "the training texts are used instead.",
-        stacklevel=2,
-    )
-    return Split(rows, rows, groups=groups)
+        parts = rows, rows
+    return Split(*parts, groups=groups)
+
+
+def _split_if_possible(
+    labels: LabelColumn, fraction: float, seed: int, groups: Rows
+) -> tuple[Rows, Rows] | None:
+    """Split a dataset in two; return None, without warnings, if there are too few groups."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
+    if not len(held_out):
+        return None
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=3)
+    return rows, held_out
 
 
 def folds(

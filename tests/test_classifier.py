@@ -463,6 +463,13 @@ def test_missing_groups_are_no_group_and_names_may_look_like_them() -> None:
     assert group_column(values, 7).to_pylist() == ["", "", "", "", "None", "nan", "1"]
 
 
+def test_a_group_has_the_same_name_next_to_missing_groups() -> None:
+    numbers, with_a_gap = pd.Series([1, 2, 3]), pd.Series([1, None, 3])
+
+    assert group_column(numbers, 3).to_pylist() == ["1", "2", "3"]
+    assert group_column(with_a_gap, 3).to_pylist() == ["1", "", "3"]
+
+
 def test_validation_data_has_two_or_three_parts() -> None:
     with pytest.raises(DataError, match=r"validation_data has 4 parts, expected \(texts, labels\)"):
         tiny().fit(TEXTS, LABELS, validation_data=(TEXTS, LABELS, None, None))  # type: ignore[arg-type]

@@ -145,8 +145,8 @@ def train_baseline(
 ) -> TrainedBaseline:
     """Train the baseline with the given name in ``BASELINES`` on labelled data.
 
-    TF-IDF models get the class weights of the training settings, like our own model. With several
-    labels per text, the probabilities of a baseline are calibrated and its thresholds chosen on the
+    With one label per text, TF-IDF models get the class weights of the training settings, like our
+    own model. With several labels per text, the probabilities of a baseline are calibrated and its thresholds chosen on the
     validation set (a tenth of the training set if there is none), by the same rule and for the same
     goal as those of our own model. The baseline is then trained again on both sets.
     """

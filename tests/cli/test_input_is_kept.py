@@ -22,19 +22,25 @@ MODEL = str(Path(__file__).parents[1] / "fixtures" / "format-1")
         ("train", MODEL, "--out", "run", "--recipe", "data.csv", "--html", "data.csv", "--force"),
         ("compare", MODEL, "--test", "data.csv", "--html", "data.csv", "--force"),
         ("train", MODEL, "--out", "run", "--test", "data.csv", "--report", "data.csv", "--force"),
+        *(
+            ("train", MODEL, "--out", "run", option, "data.csv", "--html", "data.csv", "--force")
+            for option in ("--unlabelled", "--validation", "--without", "--teacher")
+        ),
         (
             "train",
-            MODEL,
+            "texts.csv",
             "--out",
             "run",
-            "--unlabelled",
+            "--from",
+            MODEL,
+            "--old-data",
             "data.csv",
             "--html",
             "data.csv",
             "--force",
         ),
     ],
-    ids=lambda arguments: arguments[0],
+    ids=" ".join,
 )
 def test_a_page_or_a_list_never_replaces_the_data(
     arguments: tuple[str, ...],

@@ -282,6 +282,8 @@ def test_another_sample_weight_is_another_run_for_a_checkpoint(tmp_path: Path) -
     [
         ([1.0] * 39, r"shape \(39,\), expected \(40,\)"),
         ([1.0] * 39 + [-1.0], r"sample_weight\[39\] is -1"),
+        ([1.0] * 39 + [float("nan")], r"sample_weight\[39\] is nan, expected a finite number"),
+        ([float("inf")] + [1.0] * 39, r"sample_weight\[0\] is inf, expected a finite number"),
         ([1e37] * 40, r"add up to 4e\+38, expected at most 1e\+30. Divide all of them"),
         ([0.0, 1.0] * 20, "every training text of the class 'neg' has the weight 0"),
     ],

@@ -432,10 +432,11 @@ def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     if not quiet:
         output.section("Result")
     show_leaderboard(console, result.leaderboard, result.scores.texts, result.folds)
-    if saved_recipe(result.folder, load_config(result.folder)).training.class_weight == "balanced":
+    if saved_recipe(result.folder, load_config(result.folder)).training.class_weight is not None:
         console.print(
             "Class weights find more texts of rare classes at the cost of accuracy: `lamatext "
-            "evaluate` shows precision and recall per class.",
+            "evaluate` with texts that are not in the training data shows precision and recall per "
+            "class.",
             markup=False,
         )
     if result.changes:

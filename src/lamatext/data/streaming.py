@@ -77,7 +77,7 @@ class _Part:
         if not self._batches:
             raise DataError(
                 f"{source}: no {name} text was held out. Give more texts, without so many "
-                "near-duplicates."
+                "duplicates."
             )
         first = self._batches[0]
         texts = [chunk for batch in self._batches for chunk in batch.texts.chunks]

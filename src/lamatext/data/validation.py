@@ -168,7 +168,7 @@ def group_column(groups: Groups, text_count: int) -> pa.ChunkedArray:
         )
     is_missing = [not isinstance(value, str) and str(value) in _MISSING for value in values]
     names = [
-        "" if missing else encodable(str(value))
+        "" if missing else encodable(str(_whole_number(value)))
         for value, missing in zip(values, is_missing, strict=True)
     ]
     return pa.chunked_array([pa.array(names, pa.large_string())])

@@ -106,7 +106,7 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.conflicting:
         lines.append(
             f"{summary.conflicting:,} texts have a duplicate or near-duplicate with another label; "
-            "`lamatext clean` lists them"
+            "`lamatext clean` lists those to check"
         )
     return lines
 

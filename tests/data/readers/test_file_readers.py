@@ -219,6 +219,13 @@ def test_nan_in_jsonl_is_a_missing_value(tmp_path: Path) -> None:
     assert [row["label"] for row in first_rows(path)] == [None, "1"]
 
 
+def test_infinity_in_jsonl_is_a_label_as_it_is_written(tmp_path: Path) -> None:
+    rows = '{"text": "a", "label": Infinity}\n{"text": "b", "label": -Infinity}\n'
+    path = written(tmp_path, "a.jsonl", rows)
+
+    assert [row["label"] for row in first_rows(path)] == ["Infinity", "-Infinity"]
+
+
 def test_a_json_array_over_several_lines_is_detected(tmp_path: Path) -> None:
     path = written(tmp_path, "a.txt", '[\n  {"text": "a"},\n  {"text": "b"}\n]\n')
 

@@ -402,10 +402,7 @@ class _Parser:
         line = _item(_row_lines(block, self.dialect), row.number - 1)
         advice = "Put a field that holds the separator in double quotes."
         if row.actual_columns < row.expected_columns:
-            may_skip = self._log.max_bad_rows is not None
-            advice = (
-                f"Add the missing fields{', or skip such rows with --max-bad-rows' * may_skip}."
-            )
+            advice = "Add the missing fields."
         return DataError(
             f"{self._log.name}:{line}: expected {row.expected_columns} fields as in the header, "
             f"got {row.actual_columns}: {row.text[:60]!r}. {advice}"

@@ -146,9 +146,10 @@ def train_baseline(
     """Train the baseline with the given name in ``BASELINES`` on labelled data.
 
     With one label per text, TF-IDF models get the class weights of the training settings, like our
-    own model. With several labels per text, the probabilities of a baseline are calibrated and its thresholds chosen on the
-    validation set (a tenth of the training set if there is none), by the same rule and for the same
-    goal as those of our own model. The baseline is then trained again on both sets.
+    own model. With several labels per text, the probabilities of a baseline are calibrated and its
+    thresholds chosen on the validation set (a tenth of the training set if there is none), by the
+    same rule and for the same goal as those of our own model. The baseline is then trained again on
+    both sets.
     """
     check_baselines([name])
     title, make = BASELINES[name]

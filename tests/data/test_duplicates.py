@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lamatext.data import duplicates
-from lamatext.data.duplicates import are_shared, group_rows, text_keys
+from lamatext.data.duplicates import TextGroups, are_shared, group_rows, text_keys
 
 WORDS = [f"w{letter}{other}" for letter in "abcdefghij" for other in "klmnopqrst"]
 
@@ -166,3 +166,13 @@ def test_text_keys_are_polynomials_of_the_bytes_modulo_2_to_the_64() -> None:
         return int(duplicates._mix(np.array([total], np.uint64))[0]) if letters else 0
 
     assert text_keys(pa.array(texts)).tolist() == [by_the_book(text) for text in texts]
+
+
+def test_duplicates_count_once_among_the_given_texts() -> None:
+    texts = TextGroups(
+        pa.chunked_array([["one film", "two films", "One film!", "", "", "two films"]])
+    )
+
+    assert texts.count_distinct(np.array([0, 2])) == 1
+    assert texts.count_distinct(np.array([0, 1, 3, 4])) == 4  # empty texts are no duplicates
+    assert texts.count_distinct(np.arange(6)) == 4

@@ -205,13 +205,22 @@ def test_one_of_all_duplicates_with_the_same_label_stands_for_its_class() -> Non
     labels = np.array([1, 0, 1, 1, 0, 1])
     duplicates = np.array([7, 7, 7, 2, 5, 2])
 
-    places, copies = cross_fitting.one_of_each(labels, duplicates)
-    all_places, ones = cross_fitting.one_of_each(labels, None)
+    places, weights = cross_fitting.deduplicate(labels, duplicates, np.ones(6))
+    all_places, ones = cross_fitting.deduplicate(labels, None, np.ones(6))
 
     assert places.tolist() == [0, 1, 3, 4]
-    assert copies.tolist() == [2, 1, 2, 1]
+    assert weights.tolist() == [2, 1, 2, 1]
     assert all_places.tolist() == [*range(6)]
     assert ones.tolist() == [1] * 6
+
+
+def test_weights_of_all_duplicates_count() -> None:
+    labels, duplicates = np.array([0, 0, 0, 1]), np.array([4, 4, 5, 6])
+
+    places, weights = cross_fitting.deduplicate(labels, duplicates, np.array([1.0, 3.0, 2.0, 7.0]))
+
+    assert places.tolist() == [0, 2, 3]
+    assert weights.tolist() == [3, 3, 7]  # means 2 and 2, times 6 / 4
 
 
 def test_copies_make_a_rare_class_as_likely_as_the_others() -> None:

@@ -101,6 +101,10 @@ class TextGroups:
         """Return the first row of each text's duplicates (n,), ignoring group values; cached."""
         return group_rows(self._texts)
 
+    def count_distinct(self, rows: Rows) -> int:
+        """Count the given texts, duplicates of each other once."""
+        return len(np.unique(group_rows(self._texts.take(rows))))
+
 
 def are_shared(texts: pa.ChunkedArray, others: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return whether each text in ``others`` has a duplicate or near-duplicate in ``texts``."""

@@ -228,13 +228,21 @@ def _group_units(strata: "_Strata", groups: Rows | None) -> _Units:
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))  # units in the order of their first rows
     unit_of_row = rank[inverse]
-    sizes = np.bincount(unit_of_row)
-    strata_count = len(strata.names) + 1
-    pairs, counts = np.unique(unit_of_row * strata_count + strata.codes, return_counts=True)
-    codes = np.empty(len(sizes), np.int64)
+    codes = most_frequent_labels(unit_of_row, strata.codes)
+    return _Units(unit_of_row, np.bincount(unit_of_row), codes)
+
+
+def most_frequent_labels(groups: Rows, labels: ClassIndices) -> ClassIndices:
+    """Return the most frequent label of each group of rows that a split keeps together.
+
+    ``groups`` has the number of each row's group, from 0 on without gaps.
+    """
+    label_count = labels.max(initial=0) + 1
+    pairs, counts = np.unique(groups * label_count + labels, return_counts=True)
     pairs = pairs[np.argsort(counts, kind="stable")]
-    codes[pairs // strata_count] = pairs % strata_count  # later assignments win
-    return _Units(unit_of_row, sizes, codes)
+    result = np.empty(groups.max(initial=-1) + 1, np.int64)
+    result[pairs // label_count] = pairs % label_count  # later assignments win
+    return result
 
 
 def _merge_rare(units: _Units, k: int) -> _Units:

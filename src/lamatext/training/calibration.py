@@ -66,9 +66,9 @@ TEMPERATURES = np.geomspace(0.25, 4.0, 161)
 PRIOR_NGRAM_FACTOR = 5.0  # a without any text
 NGRAM_FACTOR_SPREAD = 1.0  # standard deviation of ln a in its prior
 BIAS_SPREAD = 0.8  # standard deviation of a class's bias in its prior
-# Standard deviations in the priors of ln of a factor:
-CONFIDENCE_SPREAD = 0.05  # the one that corrects the n-grams' confidence
-CORRECTION_SPREAD = 0.5  # the one that changes a when the network is added
+# Standard deviation of ln of a factor in its prior, for the factor that
+CONFIDENCE_SPREAD = 0.05  # corrects the n-grams' confidence
+CORRECTION_SPREAD = 0.5  # changes a when the network is added
 EVIDENCE = 1.0  # standard errors of evidence that the network needs
 FEW_TEXTS = 5  # with n evenly weighted validation texts it needs EVIDENCE * FEW_TEXTS / n more
 NETWORK_TEXTS = 2_000  # evenly spread training texts above which less evidence is needed
@@ -313,7 +313,7 @@ def add_network(
     weights = _normalized(weights, len(labels))
     _, errors = _losses(base, labels, weights, ngrams.noise)
     evidence = (errors * second).sum(axis=1)  # (n,) derivative of each text's loss at b = 0
-    texts = weights.sum() ** 2 / (weights**2).sum()  # equivalent number of evenly weighted texts
+    texts = weights.sum() ** 2 / (weights**2).sum()  # effective number of texts
     strength = EVIDENCE * (1 + FEW_TEXTS / texts)
     strength *= min(1.0, (NETWORK_TEXTS / max(training_texts, 1.0)) ** 2)
     penalty = strength * float(np.sqrt((evidence**2).sum()))
@@ -336,7 +336,7 @@ def add_network(
         _confidence_factor(logits, labels, weights, ngrams.noise, CORRECTION_SPREAD)
         for logits in (change * base + b * second, base)
     )
-    change, b = change * together / alone, b * together / alone  # easy texts change both factors
+    change, b = change * together / alone, b * together / alone  # cancels how easy these texts are
     return Combination(ngrams.ngrams * change, float(b / size), ngrams.bias * change, ngrams.noise)
 
 
@@ -367,11 +367,11 @@ def _confidence_factor(
         predicted = 1 / powers.sum(axis=1)  # probability of the predicted class, (n,)
         slopes = factor * predicted**2 * (powers * distances).sum(axis=1)
         slopes *= 1 - noise * classes / (classes - 1)
-        given = _with_noise(predicted, noise, classes)
-        slopes[(given < CERTAIN) | (given > 1 - CERTAIN)] = 0
-        given = np.clip(given, CERTAIN, 1 - CERTAIN)
-        losses = -np.log(np.where(is_right, given, 1 - given))
-        gradients = slopes * np.where(is_right, -1 / given, 1 / (1 - given))
+        observed = _with_noise(predicted, noise, classes)
+        slopes[(observed < CERTAIN) | (observed > 1 - CERTAIN)] = 0
+        observed = np.clip(observed, CERTAIN, 1 - CERTAIN)
+        losses = -np.log(np.where(is_right, observed, 1 - observed))
+        gradients = slopes * np.where(is_right, -1 / observed, 1 / (1 - observed))
         loss = float((weights * losses).sum()) + (values[0] / spread) ** 2 / 2
         return loss, np.array([(weights * gradients).sum() + values[0] / spread**2])
 
@@ -393,15 +393,17 @@ def _losses(
         loss = float((weights * (np.log(totals) - shifted[rows, labels])).sum())
         return loss, errors * weights[:, None]
     classes = logits.shape[1]
-    given = _with_noise(right, noise, classes)
-    slopes = (1 - noise * classes / (classes - 1)) * right / given  # of ln(given) to ln(right)
-    return -float((weights * np.log(given)).sum()), errors * (weights * slopes)[:, None]
+    observed = _with_noise(right, noise, classes)
+    slopes = (
+        (1 - noise * classes / (classes - 1)) * right / observed
+    )  # d ln(observed) / d ln(right)
+    return -float((weights * np.log(observed)).sum()), errors * (weights * slopes)[:, None]
 
 
 def _with_noise(right: Floats, noise: float, classes: int) -> Floats:
     """Adjust calibrated label probabilities for a share ``noise`` of wrong labels."""
-    given: Floats = (1 - noise) * right + noise * (1 - right) / (classes - 1)
-    return given
+    observed: Floats = (1 - noise) * right + noise * (1 - right) / (classes - 1)
+    return observed
 
 
 def _own_probabilities(logits: Floats, labels: Labels) -> Floats:

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import ClassIndices
-from lamatext.data.splits import Split, folds
+from lamatext.data.splits import Split, folds, most_frequent_labels
 from lamatext.data.token_ids import Indices
 from lamatext.ngrams.model import ClassMixture, NgramModel, divide_by_range
 from lamatext.progress import Progress
@@ -64,15 +64,11 @@ from lamatext.training.warm_start import start_ngrams
 if TYPE_CHECKING:
     from lamatext.ngrams.fitting import CountedTexts
 
-CROSS_FIT_BELOW = (
-    500  # distinct validation texts; with fewer, all texts are cross-fitted to calibrate
-)
+CROSS_FIT_BELOW = 500  # distinct validation texts; with fewer, all texts calibrate by cross-fitting
 CROSS_FIT_FOLDS = 5
 FOLDS_OF_RANGE = 10  # if the logits are divided by a power of their range
 NGRAM_TEXTS = 500_000  # texts that the n-gram model is fitted to, at most, if they are on disk
-NOISE_TEXTS = (
-    1000  # distinct validation texts; with fewer, all are cross-fitted to find wrong labels
-)
+NOISE_TEXTS = 1000  # distinct validation texts; with fewer, wrong labels need cross-fitting, too
 MAX_CLASSES = 200  # with more, all labels are trusted
 FEWEST_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
@@ -80,8 +76,8 @@ RANGE_EVIDENCE = 3.0  # log-likelihood of held-out texts that a power above 0 mu
 # Largest factor of the weights with a range power. Real data needs less than 1,000; the rest is
 # room for later corrections within the limits of a saved model (ngrams/model.py).
 MAX_FACTOR = 1e4
-UNSCALED_CLASSES = 60  # with more, and fewer texts per class than the next number, the n-grams are
-UNSCALED_TEXTS = 10  # also fitted without naive-Bayes ratios
+# With more classes and fewer texts per class, n-grams are also fitted without naive-Bayes ratios.
+UNSCALED_CLASSES, UNSCALED_TEXTS = 60, 10
 UNSCALED_EVIDENCE = 3.0  # log-likelihood of held-out texts that leaving the ratios out must gain
 SVM_STRENGTHS = (1.0, 0.3, 0.1)  # times ``ngrams.svm_c``, tried if labels are wrong
 
@@ -94,7 +90,9 @@ class HeldOutNgrams(NamedTuple):
     rows: Indices
     logits: Logits
     base: NDArray[np.float32]  # (C,) of a text without known n-grams
-    duplicates: Indices | None = None  # group of each cross-fitted text; None counts each text
+    duplicates: Indices | None = (
+        None  # group of each cross-fitted text; None: no text is a duplicate
+    )
 
     def duplicates_of(self, places: Indices) -> Indices | None:
         """Return the duplicate groups of the cross-fitted texts at ``places``, or None."""
@@ -137,6 +135,7 @@ class NgramFitter:
     class_weights: NDArray[np.float32] | None
     start: NgramModel | None
     groups: TextGroups | None  # kept in one fold; None if each text is its own group
+    validation_texts: int  # distinct ones
     progress: Progress
     noise: float = 0.0  # share of wrong labels
     trust: NDArray[np.float32] | None = None  # (n,) probability that each label is right
@@ -214,7 +213,16 @@ def ngram_fitter(
         counted = CountedTexts.from_tokens(tokens, ngrams)
     class_weights = None if by_class is None else by_class.cpu().numpy()
     return NgramFitter(
-        prepared, data, counted, sample, ngrams, class_weights, start, split.groups, progress
+        prepared,
+        data,
+        counted,
+        sample=sample,
+        settings=ngrams,
+        class_weights=class_weights,
+        start=start,
+        groups=split.groups,
+        validation_texts=_distinct_validation_texts(split),
+        progress=progress,
     )
 
 
@@ -242,8 +250,8 @@ def fit_and_calibrate_ngrams(
         return FittedNgrams(fitter.fit(everything), held_out, Combination(1, 0, np.zeros(0)))
     seen, _ = seen_classes(prepared, data.labels, split)
     weights = text_weights(data, settings)
-    if distinct_validation_texts(split) < CROSS_FIT_BELOW <= len(split.validation):
-        fitter.expect(expected_fits(0))  # more than foreseen
+    if fitter.validation_texts < CROSS_FIT_BELOW <= len(split.validation):
+        fitter.expect(expected_fits(0))  # all texts are cross-fitted after all
     fit = cross_fit(fitter, split, weights, seen)
     return FittedNgrams(fit.fitter.fit(everything), fit.held_out, _corrected(fit, weights, seen))
 
@@ -272,14 +280,14 @@ def text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.flo
     return weights
 
 
-def distinct_validation_texts(split: Split) -> int:
+def _distinct_validation_texts(split: Split) -> int:
     """Count the distinct validation texts, to decide whether to cross-fit all texts.
 
     Many copies of a few texts are no better evidence than these few texts.
     """
     if split.groups is None or len(split.validation) < CROSS_FIT_BELOW:
         return len(split.validation)
-    return len(np.unique(_extended(split.groups.duplicates, split.validation)))
+    return split.groups.count_distinct(split.validation)
 
 
 def expected_fits(validation_texts: int) -> int:
@@ -314,22 +322,22 @@ def cross_fit(
     """
     trusting = _calibrated(fitter, split, weights, seen)
     if _has_tiny_classes(fitter, split):
-        fitter.expect(expected_fits(distinct_validation_texts(split)))
+        fitter.expect(expected_fits(fitter.validation_texts))
         unscaled = _calibrated(fitter.unscaled(), split, weights, seen)
-        if _loss(unscaled, seen) < _loss(trusting, seen) - UNSCALED_EVIDENCE:
+        if _loss(unscaled, weights, seen) < _loss(trusting, weights, seen) - UNSCALED_EVIDENCE:
             trusting = unscaled
     fitter = trusting.fitter
     is_weighted = fitter.class_weights is not None or fitter.data.sample_weight is not None
     if is_weighted:
         return trusting
     may_be_wrong = fitter.prepared.classes <= MAX_CLASSES
-    found = _find_label_noise(trusting, split) if may_be_wrong else None
-    if found is not None:
-        return _with_less_weight_on_noise(fitter, split, weights, seen, found)
+    label_noise = _find_label_noise(trusting, split) if may_be_wrong else None
+    if label_noise is not None:
+        return _with_less_weight_on_noise(fitter, split, weights, seen, label_noise)
     fitter.expect(1)
     if len(seen) < 3:
         return trusting
-    if distinct_validation_texts(split) >= CROSS_FIT_BELOW:
+    if fitter.validation_texts >= CROSS_FIT_BELOW:
         return _with_range_power(trusting, weights, seen)
     best = _with_range_power(_with_mixed_classes(trusting, seen), weights, seen)
     if not best.fitter.range_power:
@@ -352,21 +360,21 @@ def _with_less_weight_on_noise(
     split: Split,
     weights: NDArray[np.float64],
     seen: Indices,
-    found: LabelNoise,
+    label_noise: LabelNoise,
 ) -> CrossFit:
     """Cross-fit with less weight on labels that look wrong, choosing the SVM by held-out loss.
 
     In the final fit, validation labels that look wrong have less weight, too.
     """
     fitter.progress.note(
-        f"about {100 * found.noise:.0f} % of the labels look wrong: fitting the n-grams again with "
-        "less weight on those; `lamatext clean` lists the most suspect ones"
+        f"about {100 * label_noise.noise:.0f} % of the labels look wrong: fitting the n-grams again "
+        "with less weight on those; `lamatext clean` lists the most suspect ones"
     )
-    validation = distinct_validation_texts(split)
+    validation = fitter.validation_texts
     fitter.expect(_fits_with_noise(validation) + 1)
-    less_trusting = replace(fitter, noise=found.noise, trust=found.trust)
+    less_trusting = replace(fitter, noise=label_noise.noise, trust=label_noise.trust)
     if validation < CROSS_FIT_BELOW:
-        trust_by_fold = _trust_without_each_fold(fitter, found)
+        trust_by_fold = _trust_without_each_fold(fitter, label_noise)
     else:
         trust_by_fold = None
 
@@ -374,42 +382,47 @@ def _with_less_weight_on_noise(
         weaker = less_trusting.weaker(strength)
         if trust_by_fold is None:
             return _calibrated(weaker, split, weights, seen)
-        held_out = _cross_fitted(weaker, found.rows, CROSS_FIT_FOLDS, trust_by_fold)
+        held_out = _cross_fitted(weaker, label_noise.rows, CROSS_FIT_FOLDS, trust_by_fold)
         return _calibrated_on(weaker, held_out, weights, seen)
 
     best = cross_fitted(SVM_STRENGTHS[0])
     for strength in SVM_STRENGTHS[1:]:  # weaken the SVM as long as this helps
         fit = cross_fitted(strength)
-        if _loss(fit, seen) >= _loss(best, seen):
+        if _loss(fit, weights, seen) >= _loss(best, weights, seen):
             break
         best = fit
     fitter.expect(1)
     if validation < CROSS_FIT_BELOW:
         return best
-    trust = _trust(best.fitter, best.held_out, found.noise)  # of the validation labels
-    return best._replace(fitter=replace(best.fitter, trust=found.trust * trust))
+    trust = _trust(best.fitter, best.held_out, label_noise.noise)  # of the validation labels
+    return best._replace(fitter=replace(best.fitter, trust=label_noise.trust * trust))
 
 
-def _trust_without_each_fold(fitter: NgramFitter, found: LabelNoise) -> list[NDArray[np.float32]]:
+def _trust_without_each_fold(
+    fitter: NgramFitter, label_noise: LabelNoise
+) -> list[NDArray[np.float32]]:
     """Compute, for each cross-fitting fold, the trust (n,) in all labels outside that fold.
 
     The labels of the fold itself are not used. Otherwise the model for this fold would be
     influenced by the very labels that are held out to calibrate it. For each pair of folds, one
     model that is fitted to the other three folds predicts the texts of both.
     """
-    weakest, parts = fitter.weaker(SVM_STRENGTHS[-1]), _folds(fitter, found.rows, CROSS_FIT_FOLDS)
+    weakest, parts = (
+        fitter.weaker(SVM_STRENGTHS[-1]),
+        _folds(fitter, label_noise.rows, CROSS_FIT_FOLDS),
+    )
     predictions: list[list[HeldOutNgrams]] = [[] for _ in parts]  # without each fold
     for (one, (_, left)), (other, (_, right)) in combinations(enumerate(parts), 2):
         pair = np.sort(np.concatenate([left, right]))
-        model = weakest.fit(np.delete(found.rows, pair))
+        model = weakest.fit(np.delete(label_noise.rows, pair))
         for fold, held_out in ((one, right), (other, left)):
-            rows = found.rows[held_out]
+            rows = label_noise.rows[held_out]
             logits = model.logits(words_of(fitter.prepared, rows))
             predictions[fold].append(HeldOutNgrams(rows, logits, model.base))
     trust = []
     for others in predictions:
         rows, logits = (np.concatenate([part[field] for part in others]) for field in range(2))
-        trust.append(_trust(fitter, HeldOutNgrams(rows, logits, others[0].base), found.noise))
+        trust.append(_trust(fitter, HeldOutNgrams(rows, logits, others[0].base), label_noise.noise))
     return trust
 
 
@@ -424,21 +437,20 @@ def _calibrated_on(
     fitter: NgramFitter, held_out: HeldOutNgrams, weights: NDArray[np.float64], seen: Indices
 ) -> CrossFit:
     """Calibrate cross-fitted n-gram logits on the labels of the held-out texts."""
-    logits, labels, rows, copies = _evidence(fitter, held_out, seen)
-    combination = calibrate_ngrams(logits, labels, weights[rows] * copies, noise=fitter.noise)
+    evidence = _evidence(fitter, held_out, seen, weights)
+    combination = calibrate_ngrams(*evidence, noise=fitter.noise)
     return CrossFit(fitter, held_out, combination)
 
 
 def _corrected(fit: CrossFit, weights: NDArray[np.float64], seen: Indices) -> Combination:
     """Correct the confidence of a cross-fitted calibration so that it matches held-out accuracy."""
-    logits, labels, rows, copies = _evidence(fit.fitter, fit.held_out, seen)
-    return correct_confidence(fit.combination, logits, labels, weights[rows] * copies)
+    evidence = _evidence(fit.fitter, fit.held_out, seen, weights)
+    return correct_confidence(fit.combination, *evidence)
 
 
-def _loss(fit: CrossFit, seen: Indices) -> float:
+def _loss(fit: CrossFit, weights: NDArray[np.float64], seen: Indices) -> float:
     """Compute the negative log-likelihood of the calibrated cross-fitted logits."""
-    logits, labels, _, copies = _evidence(fit.fitter, fit.held_out, seen)
-    return held_out_loss(fit.combination, logits, labels, copies)
+    return held_out_loss(fit.combination, *_evidence(fit.fitter, fit.held_out, seen, weights))
 
 
 def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
@@ -448,12 +460,12 @@ def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
     would permute the classes.
     """
     fitter, held_out, combination = plain
-    logits, labels, _, copies = _evidence(fitter, held_out, seen)
-    if np.bincount(labels).max(initial=0) < len(seen):
+    evidence = _evidence(fitter, held_out, seen)
+    if np.bincount(evidence.labels).max(initial=0) < len(seen):
         return plain
-    if not tells_classes_apart(combination, logits, labels, copies):
+    if not tells_classes_apart(combination, *evidence):
         return plain
-    mixture, combination = mix_classes(logits, labels, copies)
+    mixture, combination = mix_classes(*evidence)
     mixture = mixture.for_all_classes(seen, fitter.prepared.classes)
     mixed = held_out._replace(
         logits=mixture.apply(held_out.logits), base=mixture.apply(held_out.base)
@@ -467,7 +479,7 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
     A factor on the divided logits corresponds to a power of that factor on the weights, which must
     not exceed ``MAX_FACTOR``.
     """
-    best, best_loss = plain, _loss(plain, seen) - RANGE_EVIDENCE
+    best, best_loss = plain, _loss(plain, weights, seen) - RANGE_EVIDENCE
     for power in RANGE_POWERS:
         base = plain.held_out.base
         logits = divide_by_range(plain.held_out.logits - base, power) + base
@@ -475,7 +487,7 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
         fitter = replace(plain.fitter, range_power=power)
         fit = _calibrated_on(fitter, held_out, weights, seen)
         factor = fit.combination.ngrams ** (1 / (1 - power))
-        if factor <= MAX_FACTOR and (loss := _loss(fit, seen)) < best_loss:
+        if factor <= MAX_FACTOR and (loss := _loss(fit, weights, seen)) < best_loss:
             best, best_loss = fit, loss
     return best
 
@@ -489,7 +501,7 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
     may be learned from its labels.
     """
     fitter, held_out, _ = trusting
-    validation = distinct_validation_texts(split)
+    validation = fitter.validation_texts
     is_split = validation >= CROSS_FIT_BELOW
     rows = fitter.usable(split.train if is_split else np.union1d(split.train, split.validation))
     counts = np.bincount(fitter.data.labels[rows], minlength=fitter.prepared.classes)
@@ -497,17 +509,16 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
     if len(common) < 2:
         return None
     are_few = is_split and validation < NOISE_TEXTS
-    logits, labels, _, copies = _evidence(fitter, held_out, common)
-    is_suspected = estimate_noise(logits, labels, copies).noise >= MIN_NOISE
+    evidence = _evidence(fitter, held_out, common)
+    is_suspected = estimate_noise(*evidence).noise >= MIN_NOISE
     if not are_few and not is_suspected:
         return None
     further = _fits_with_noise(validation) if is_suspected else 0
     fitter.expect(CROSS_FIT_FOLDS + further + 1)
     held_out = _cross_fitted(fitter.weaker(SVM_STRENGTHS[-1]), rows, CROSS_FIT_FOLDS)
-    logits, labels, _, copies = _evidence(fitter, held_out, common)
-    noisy = estimate_noise(logits, labels, copies)
-    plain = calibrate_ngrams(logits, labels, copies)
-    if not is_evidence_of_noise(noisy, plain, logits, labels, copies):
+    evidence = _evidence(fitter, held_out, common)
+    noisy, plain = estimate_noise(*evidence), calibrate_ngrams(*evidence)
+    if not is_evidence_of_noise(noisy, plain, *evidence):
         return None
     return LabelNoise(noisy.noise, _trust(fitter, held_out, noisy.noise), rows)
 
@@ -534,40 +545,54 @@ class _Evidence(NamedTuple):
 
     logits: Logits  # of these classes
     labels: Indices  # indices into these classes
-    rows: Indices
-    copies: NDArray[np.float64]  # how many texts of its class each selected text stands for
+    weights: NDArray[np.float64]
 
 
-def _evidence(fitter: NgramFitter, held_out: HeldOutNgrams, classes: Indices) -> _Evidence:
+def _evidence(
+    fitter: NgramFitter,
+    held_out: HeldOutNgrams,
+    classes: Indices,
+    weights: NDArray[np.float64] | None = None,
+) -> _Evidence:
     """Select the cross-fitted texts of the given classes for calibration, without duplicates.
 
-    One of all cross-fitted duplicates with the same label is selected. In a large validation set,
-    duplicates are kept.
+    Of all cross-fitted duplicates with the same label, one is selected. In a large validation set,
+    duplicates are kept. ``weights`` has one weight per text of the data; None weights all equally.
     """
     labels = fitter.data.labels[held_out.rows]
-    kept = np.flatnonzero(np.isin(labels, classes))
-    kept_labels = np.searchsorted(classes, labels[kept])
-    logits, rows = held_out.logits[kept][:, classes], held_out.rows[kept]
-    one, copies = one_of_each(kept_labels, held_out.duplicates_of(kept))
-    return _Evidence(logits[one], kept_labels[one], rows[one], copies)
+    places = np.flatnonzero(np.isin(labels, classes))
+    labels = np.searchsorted(classes, labels[places])
+    logits, rows = held_out.logits[places][:, classes], held_out.rows[places]
+    own = np.ones(len(rows)) if weights is None else weights[rows]
+    selected, own = deduplicate(labels, held_out.duplicates_of(places), own)
+    return _Evidence(logits[selected], labels[selected], own)
 
 
-def one_of_each(labels: Indices, duplicates: Indices | None) -> tuple[Indices, NDArray[np.float64]]:
-    """Select one text from each set of duplicates with the same label, for calibration.
+def deduplicate(
+    labels: Indices, duplicates: Indices | None, weights: NDArray[np.float64]
+) -> tuple[Indices, NDArray[np.float64]]:
+    """Select one text per set of duplicates with the same label, because copies add no evidence.
 
     Args:
         labels: label of each text.
-        duplicates: the group of duplicates of each text; None if each text counts.
+        duplicates: the group of duplicates of each text; None selects all texts.
+        weights: weight of each text.
 
     Returns:
-        The positions of the selected texts, ascending, and how many texts of its class each stands
-        for: all texts of a class together weigh as much as before.
+        The positions of the selected texts, ascending, and their weights: the mean weight of the
+        copies, multiplied by a factor per class so that the total weight of the class is unchanged.
     """
     if duplicates is None:
-        return np.arange(len(labels)), np.ones(len(labels))
-    selected = np.sort(np.unique(np.stack([labels, duplicates]), axis=1, return_index=True)[1])
-    texts, kept = np.bincount(labels), np.bincount(labels[selected])
-    return selected, texts[labels[selected]] / kept[labels[selected]]
+        return np.arange(len(labels)), weights
+    keys = labels * (duplicates.max(initial=0) + 1) + duplicates
+    _, first, inverse, copies = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    selected = first[order]
+    means = (np.bincount(inverse, weights) / copies)[order]
+    before, after = np.bincount(labels, weights), np.bincount(labels[selected], means)
+    return selected, means * (before / np.where(after > 0, after, 1))[labels[selected]]
 
 
 def _held_out_ngrams(
@@ -579,7 +604,7 @@ def _held_out_ngrams(
     the training texts. A small one has too few texts for calibration, so all texts are
     cross-fitted: divided into folds, each of which is predicted by a model fitted to the others.
     """
-    if distinct_validation_texts(split) >= CROSS_FIT_BELOW:
+    if fitter.validation_texts >= CROSS_FIT_BELOW:
         model = fitter.fit(split.train)
         words = words_of(fitter.prepared, split.validation)
         return HeldOutNgrams(split.validation, model.logits(words), model.base)
@@ -610,9 +635,9 @@ def _cross_fitted(
             order.append(rows[held_out])
             logits.append(model.logits(words_of(fitter.prepared, rows[held_out])))
             base += model.base / np.float32(models)
-    found = np.concatenate(order)
-    duplicates = None if fitter.groups is None else _extended(fitter.groups.duplicates, found)
-    return HeldOutNgrams(found, np.concatenate(logits), base, duplicates)
+    predicted = np.concatenate(order)
+    duplicates = None if fitter.groups is None else _extended(fitter.groups.duplicates, predicted)
+    return HeldOutNgrams(predicted, np.concatenate(logits), base, duplicates)
 
 
 def _folds(fitter: NgramFitter, rows: Indices, count: int) -> list[tuple[Indices, Indices]]:
@@ -655,10 +680,9 @@ def _group_counts(labels: ClassIndices, groups: Indices) -> Indices:
 
     The shape is (n,). A group belongs to the class that is most frequent in it.
     """
-    pairs, counts = np.unique(np.stack([groups, labels]), axis=1, return_counts=True)
-    order = np.lexsort((counts, pairs[0]))
-    is_last = np.diff(pairs[0, order], append=len(groups) + pairs.max(initial=0)) > 0
-    return np.bincount(pairs[1, order][is_last], minlength=labels.max(initial=0) + 1)[labels]
+    _, numbers = np.unique(groups, return_inverse=True)
+    classes = most_frequent_labels(numbers, labels)
+    return np.bincount(classes, minlength=labels.max(initial=0) + 1)[labels]
 
 
 def words_of(prepared: PreparedRun, rows: Indices) -> list[list[str]]:

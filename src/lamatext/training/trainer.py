@@ -52,8 +52,8 @@ from lamatext.training.calibration import (
 from lamatext.training.checkpoint import EpochRecord
 from lamatext.training.cross_fitting import (
     FittedNgrams,
+    deduplicate,
     fit_and_calibrate_ngrams,
-    one_of_each,
     seen_classes,
     text_weights,
     words_of,
@@ -337,13 +337,13 @@ def _finish(run: _Run, fitted: FittedNgrams | None) -> _Finished:
         logits = logits[np.intersect1d(split.validation, both, return_indices=True)[1]]
         parts = ngram_logits[:, seen], logits[:, seen]
         spread = evenly_spread_texts(columns[split.train], len(seen))
-        one, copies = one_of_each(columns[both], held_out.duplicates_of(at))
+        selected, own = deduplicate(columns[both], held_out.duplicates_of(at), weights[both])
         combination = add_network(
             combination,
-            parts[0][one],
-            parts[1][one],
-            columns[both][one],
-            weights[both][one] * copies,
+            parts[0][selected],
+            parts[1][selected],
+            columns[both][selected],
+            own,
             training_texts=spread,
         )
         decided = combination.logits(*parts).argmax(axis=1)

@@ -167,16 +167,16 @@ def export_onnx(folder: Path, file: Path, *, storage: Storage | None = None) -> 
     )
     texts = ["", *random_texts(words[FIRST_WORD:])]
     difference = _difference(content, Predictor.load(folder), texts)
-    allowed = ONNX_TOLERANCE if storage in (None, config["storage"]) else 1.0
     if not math.isfinite(difference):
         raise ModelError(
             f"{file}: some probabilities of the ONNX model are not finite. It was not written; "
             "please report this."
         )
-    if difference > allowed:
+    keeps_weights = storage in (None, config["storage"])
+    if keeps_weights and difference > ONNX_TOLERANCE:
         raise ModelError(
             f"{file}: a probability of the ONNX model differs by {difference:.1e} from the "
-            f"predictor's; {allowed:g} is allowed. It was not written; please report this."
+            f"predictor's; {ONNX_TOLERANCE:g} is allowed. It was not written; please report this."
         )
     with replace_atomically(file) as temporary:
         temporary.write_bytes(content)

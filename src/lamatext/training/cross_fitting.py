@@ -367,8 +367,8 @@ def _with_less_weight_on_noise(
     In the final fit, validation labels that look wrong have less weight, too.
     """
     fitter.progress.note(
-        f"about {100 * label_noise.noise:.0f} % of the labels look wrong: fitting the n-grams again "
-        "with less weight on those; `lamatext clean` lists the most suspect ones"
+        f"about {100 * label_noise.noise:.0f} % of the labels look wrong: fitting the n-grams "
+        "again with less weight on those; `lamatext clean` lists the most suspect ones"
     )
     validation = fitter.validation_texts
     fitter.expect(_fits_with_noise(validation) + 1)

@@ -105,7 +105,7 @@ def prepare_run(  # noqa: PLR0913 - data, recipe, and what the caller has alread
     encoder = TextEncoder(tokenizer, vocabulary, text.rare_words, text.max_words, text.last_words)
     used = _texts_in_memory(token_ids, split.train, recipe.seed)
     if start is not None:
-        by_word = _extended_word_tensors(start, recipe, vocabulary, used, progress)
+        by_word = _extended_word_tensors(start, recipe, vocabulary, used, progress, device)
         network = start_network(start, recipe, classes=classes, by_word=by_word)
         return PreparedRun(recipe, network, encoder, token_ids, classes, texts, start=start)
     if word_vectors is None:
@@ -264,7 +264,7 @@ def _initial_vectors(
     vocabulary: Vocabulary,
     token_ids: TokenIds,
     progress: Progress,
-    device: str = "cpu",
+    device: str,
 ) -> Vectors:
     text, seed = recipe.text, recipe.seed
 
@@ -287,12 +287,13 @@ def _extended_word_tensors(
     vocabulary: Vocabulary,
     token_ids: TokenIds,
     progress: Progress,
+    device: str,
 ) -> dict[str, Array]:
     """Extend a saved model's word vectors by the new words of the run that continues it."""
     trained: Vectors = start.tensors[EMBEDDING]
     if len(vocabulary) == len(trained):
         return {}
-    initial = _initial_vectors(recipe, vocabulary, token_ids, progress)
+    initial = _initial_vectors(recipe, vocabulary, token_ids, progress, device)
     is_used = np.zeros(len(trained), bool)
     is_used[token_ids.ids[token_ids.ids < len(trained)]] = True
     is_used[:FIRST_WORD] = False

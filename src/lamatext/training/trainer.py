@@ -213,6 +213,7 @@ def train_tokens(  # noqa: PLR0913 - data, recipe, and where and how it runs
         classes=len(classes),
         word_vectors=word_vectors,
         tokenizer=tokenizer,
+        device=str(options.device),
         progress=progress,
     )
     return _train(prepared, EncodedDataset(prepared.token_ids, labels), split, options)

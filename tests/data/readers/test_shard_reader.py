@@ -78,6 +78,14 @@ def test_shards_named_after_splits(tmp_path: Path) -> None:
     assert has_test_split(str(tmp_path))
 
 
+@pytest.mark.parametrize("split", ["test", "validation", "valid", "val", "dev"])
+def test_shards_of_other_splits_are_no_training_data(split: str, tmp_path: Path) -> None:
+    shard(tmp_path / "part-0.parquet", [("a", "x")])
+    shard(tmp_path / f"{split}-0.parquet", [("b", "y")])
+
+    assert read(tmp_path) == [("a", "x")]
+
+
 def test_a_folder_of_folders_stays_one_label_per_folder(tmp_path: Path) -> None:
     shard(tmp_path / "pos" / "a.jsonl", [("good", "x")])
 

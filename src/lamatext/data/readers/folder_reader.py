@@ -143,7 +143,8 @@ def shards_in_folder(folder: Path, split: str) -> list[Path]:
     by_split = [path for path in files if path.name.startswith(f"{split}-")]
     if by_split or split != "train":
         return by_split
-    return [path for path in files if not path.name.startswith(("test-", "validation-"))]
+    held_out = tuple(f"{name}-" for name in _SPLITS if name != split)
+    return [path for path in files if not path.name.startswith(held_out)]
 
 
 def _is_shard(path: Path) -> bool:
@@ -221,7 +222,7 @@ def _with_schema(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.Reco
 def _is_empty(path: Path) -> bool:
     if path.stat().st_size == 0:
         return True
-    if path.suffix not in (".parquet", ".pq"):
+    if path.suffix.lower() not in (".parquet", ".pq"):
         return False
     try:
         return bool(pq.read_metadata(path).num_rows == 0)

@@ -39,7 +39,7 @@ class NgramTable:
     keys: NDArray[np.uint32]  # (K,) ascending
     idf: NDArray[np.uint8]  # (K,) in units of idf_step
     weights: NDArray[np.int8]  # (rows, K) in units of steps
-    idf_step: Floats  # ()
+    idf_step: Floats  # () or (1,)
     steps: Floats  # (rows,)
     # Created at the first lookup:
     compiled: CompiledTable | None = field(init=False, repr=False, compare=False, default=None)

@@ -212,7 +212,12 @@ def tokenizer_settings(folder: Path, config: Config) -> Config:
 
 def remembered_layout(config: Config) -> Layout | None:
     """Return the training file's columns and format from ``config.json``, or None if not saved."""
-    layout = config.get("data", {}).get("layout")
+    return data_layout(config.get("data", {}))
+
+
+def data_layout(facts: Config) -> Layout | None:
+    """Return the columns and format in a ``data`` section of ``config.json``, or None if absent."""
+    layout = facts.get("layout")
     return None if layout is None else Layout.from_json(layout)
 
 

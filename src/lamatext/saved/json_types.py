@@ -218,10 +218,10 @@ _ROW_SCORES: _Fields = {**_SEVERAL_LABELS, "labels": [_Object(_LABEL_SCORES, {})
 _METRICS: _Fields = {
     "test": _Object({}, {**_TEST, **_SEVERAL_LABELS}),
     "faithfulness": _Object(_FAITHFULNESS, {}),
-    "history": [_Object(_EPOCH, _ROW_SCORES)],
+    "history": [_Object(_EPOCH, {})],
     "leaderboard": [_Object(_LEADERBOARD_ROW, _ROW_SCORES)],
-    "examples": [_Object(_EXAMPLE, _ROW_SCORES)],
-    "continuation": [_Object(_CONTINUATION, _ROW_SCORES)],
+    "examples": [_Object(_EXAMPLE, {})],
+    "continuation": [_Object(_CONTINUATION, {})],
 }
 
 

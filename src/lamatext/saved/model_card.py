@@ -231,9 +231,9 @@ def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
     """
     layout, numbers = data.get("layout") or {}, dict[str, object]()
     for name, value in data.items():
-        is_known = name.endswith("fingerprint") or name in ("layout", "lesson", "folds", "sketch")
+        is_omitted = name.endswith("fingerprint") or name in ("layout", "lesson", "folds", "sketch")
         is_repeated = name == "texts" and "training_texts" in data
-        if value and not (is_known or is_repeated):
+        if value and not (is_omitted or is_repeated):
             count = len(value) if isinstance(value, list) else value
             numbers[_DATA_NAMES.get(name, name.replace("_", " "))] = (
                 f"{count:,}" if isinstance(count, int) else count

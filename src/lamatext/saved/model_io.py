@@ -41,6 +41,7 @@ from lamatext.saved.format import (
     WEIGHTS,
     Config,
     checksum,
+    data_layout,
     json_text,
     load_config,
     load_metrics,
@@ -388,8 +389,7 @@ class TrainingData:
     @property
     def layout(self) -> Layout | None:
         """Columns and format of the saved model's training file, or None if not recorded."""
-        layout: dict[str, Any] | None = self.facts.get("layout")
-        return None if layout is None else Layout.from_json(layout)
+        return data_layout(self.facts)
 
 
 def all_training_data(config: Config, recipe: Recipe) -> list[TrainingData]:

@@ -417,7 +417,7 @@ MISTAKES: dict[str, tuple[Any, Any, str]] = {
     "nan": (pd.Series([*TEXTS[:3], np.nan, *TEXTS[4:]]), LABELS, r"texts\[3\] is nan"),
     "bytes": ([b"a", b"b"] * 30, LABELS, r"texts\[0\] is b'a' \(bytes\)"),
     "numbers": (np.ones(60), LABELS, r"texts\[0\] is"),
-    "matrix": (np.ones((60, 2)), LABELS, r"one column of texts, got an array of shape \(60, 2\)"),
+    "matrix": (np.ones((60, 2)), LABELS, r"one column of texts, got ndarray of shape \(60, 2\)"),
     "frame": (pd.DataFrame({"a": TEXTS, "b": TEXTS}), LABELS, "one column of texts"),
     "one text": ("a film", ["pos"], r"got one text. Wrap it in a list: \[text\]"),
     "no list": (None, LABELS, "expected a list of texts, got NoneType"),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lamatext.errors import DataError, ModelError
@@ -70,14 +71,25 @@ def test_a_model_with_several_labels_per_text_is_never_unsure(model: Predictor) 
         several.predict(TEXTS, unsure="not sure")
 
 
-@pytest.mark.parametrize("texts", [None, 5])
+@pytest.mark.parametrize("texts", [None, 5, {"text": TEXTS}, set(TEXTS)])
 def test_an_argument_that_is_not_a_list_of_texts_is_an_error(model: Predictor, texts: Any) -> None:
     with pytest.raises(DataError, match="expected a list of texts, got"):
         model.predict_proba(texts)
 
 
 @pytest.mark.parametrize("count", [1, len(TEXTS), CHUNK + 1])
-@pytest.mark.parametrize("collect", [tuple, np.array, iter], ids=["tuple", "array", "iterator"])
+@pytest.mark.parametrize(
+    "collect",
+    [
+        tuple,
+        iter,
+        np.array,
+        lambda texts: np.array(texts)[:, None],
+        pa.array,
+        lambda texts: pa.chunked_array([texts[:1], texts[1:]], pa.string()),
+    ],
+    ids=["tuple", "iterator", "array", "matrix of one column", "pyarrow", "pyarrow in chunks"],
+)
 def test_texts_may_be_any_iterable(
     model: Predictor, count: int, collect: Callable[[list[str]], Iterable[str]]
 ) -> None:

@@ -1,7 +1,7 @@
 """Validation of texts and labels passed from Python: lists, numpy, pandas, polars and pyarrow."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,25 +20,37 @@ Groups: TypeAlias = Labels
 
 _MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}  # values of pandas and polars, as strings
 _DTYPES = {"str": np.str_, "int": np.int64, "bool": np.bool_}
+BATCH_ROWS = 10_000  # of a column that are converted to Python strings at once
 
 
 def text_list(texts: Texts) -> list[str]:
     """Validate that the input is a column of strings and return it as a list of texts."""
-    check_is_list(texts)
-    shape = getattr(texts, "shape", (0,))
-    if len(shape) != 1 and shape[1:] != (1,):
-        raise DataError(f"expected one column of texts, got an array of shape {shape}.")
-    values = _as_list(texts)
+    values = list(iterate_texts(texts))
     check_texts(values)
     return values
 
 
-def check_is_list(texts: object) -> None:
-    """Raise DataError if texts are passed as a single string or an object that is not iterable."""
+def iterate_texts(texts: Texts) -> Iterator[str]:
+    """Validate that the input is a column of texts and return an iterator over its values.
+
+    The values themselves are not checked.
+    """
     if isinstance(texts, str):
         raise DataError("expected a list of texts, got one text. Wrap it in a list: [text].")
-    if not isinstance(texts, Iterable):
+    if isinstance(texts, set | frozenset | dict) or not isinstance(texts, Iterable):
         raise DataError(f"expected a list of texts, got {type(texts).__name__}.")
+    shape = getattr(texts, "shape", (0,))
+    if len(shape) != 1 and shape[1:] != (1,):
+        found = f"{type(texts).__name__} of shape {shape}"
+        raise DataError(f"expected one column of texts, got {found}. Choose one: data['text'].")
+    if isinstance(texts, pa.Array | pa.ChunkedArray):
+        return (text for batch in _batches(texts) for text in batch.to_pylist())
+    return iter(np.asarray(texts)[:, 0] if shape[1:] == (1,) else texts)
+
+
+def _batches(column: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array | pa.ChunkedArray]:
+    """Yield slices of a column, because a list of all its values can take much memory."""
+    return (column.slice(start, BATCH_ROWS) for start in range(0, len(column), BATCH_ROWS))
 
 
 def text_column(texts: Texts) -> pa.ChunkedArray:

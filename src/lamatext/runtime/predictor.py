@@ -16,7 +16,7 @@ from lamatext.data.labels import LabelEncoder
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import EncodedTexts, Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
-from lamatext.data.validation import check_is_list, check_texts, warn_of_empty_texts
+from lamatext.data.validation import Texts, check_texts, iterate_texts, warn_of_empty_texts
 from lamatext.errors import ModelError, require
 from lamatext.explain.character_groups import group_characters
 from lamatext.explain.contributions import (
@@ -158,7 +158,7 @@ class Predictor:
             facts["unsure"] = f"below a probability of {self.threshold:.3f}"
         return facts
 
-    def predict(self, texts: Iterable[str], *, unsure: object = None) -> NDArray[np.generic]:
+    def predict(self, texts: Texts, *, unsure: object = None) -> NDArray[np.generic]:
         """Return the predictor's most probable label for each text.
 
         A multi-label model returns the labels in the form of its training labels: an array with a
@@ -178,9 +178,7 @@ class Predictor:
         labels: NDArray[np.generic] = self.classes_[self.logits(texts).argmax(axis=1)]
         return labels
 
-    def _predict_several(
-        self, thresholds: LabelThresholds, texts: Iterable[str]
-    ) -> NDArray[np.generic]:
+    def _predict_several(self, thresholds: LabelThresholds, texts: Texts) -> NDArray[np.generic]:
         decided = thresholds.decide(self.predict_proba(texts))
         if thresholds.form == "indicator":
             return decided.astype(np.int64)
@@ -189,7 +187,7 @@ class Predictor:
             lists[:] = [set(row) for row in lists]
         return lists
 
-    def _predict_or_unsure(self, texts: Iterable[str], unsure: object) -> NDArray[np.generic]:
+    def _predict_or_unsure(self, texts: Texts, unsure: object) -> NDArray[np.generic]:
         self.require_threshold(unsure)
         probabilities = self.predict_proba(texts)
         answers: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)].astype(object)
@@ -229,7 +227,7 @@ class Predictor:
                 "Choose another word, such as unsure."
             )
 
-    def predict_proba(self, texts: Iterable[str]) -> Floats:
+    def predict_proba(self, texts: Texts) -> Floats:
         """Return the predictor's probability of each label for each text.
 
         The shape is (n, C), with the columns in the order of ``classes_``. The probabilities of a
@@ -254,7 +252,7 @@ class Predictor:
         counts: NDArray[np.int64] = self.thresholds.decide(probabilities).sum(axis=0)
         return counts
 
-    def assess(self, texts: Iterable[str]) -> Assessments:
+    def assess(self, texts: Texts) -> Assessments:
         """Return the predictor's probabilities and outlier scores for several texts.
 
         The result also says which texts are empty.
@@ -288,7 +286,7 @@ class Predictor:
         rows = zip(probabilities, unsure, scores, strict=True)
         return [TextAssessment(row, is_unsure, *values) for row, is_unsure, values in rows]
 
-    def transform(self, texts: Iterable[str]) -> Floats:
+    def transform(self, texts: Texts) -> Floats:
         """Return the predictor's text embeddings, flattened to one vector per text.
 
         The shape is (n, M·D).
@@ -323,7 +321,7 @@ class Predictor:
             return explanation
         return self._add_ngram_contributions(self.ngrams, explanation)
 
-    def logits(self, texts: Iterable[str]) -> Floats:
+    def logits(self, texts: Texts) -> Floats:
         """Return the predictor's logits (n, C) for each text, before the softmax."""
         logits = _map_chunks(self._chunk_logits, texts)
         return np.concatenate(logits) if logits else np.empty((0, len(self.classes_)), np.float32)
@@ -475,7 +473,7 @@ def add_label_noise(probabilities: Floats, noise: float) -> Floats:
     return noisy
 
 
-def _map_chunks(work: Callable[[list[str]], T], texts: Iterable[str]) -> list[T]:
+def _map_chunks(work: Callable[[list[str]], T], texts: Texts) -> list[T]:
     """Apply a function to chunks of the predictor's input texts in parallel threads."""
     if isinstance(texts, list) and len(texts) < CHUNK:
         return [work(texts)] if texts else []
@@ -488,8 +486,7 @@ def _map_chunks(work: Callable[[list[str]], T], texts: Iterable[str]) -> list[T]
     return list(parallel_map(work, chain([first], chunks)))
 
 
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    check_is_list(texts)
-    iterator = iter(texts)
+def _chunks(texts: Texts) -> Iterator[list[str]]:
+    iterator = iterate_texts(texts)
     while chunk := list(islice(iterator, CHUNK)):
         yield chunk

@@ -21,6 +21,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/lamatext/*/*.c
 
 demo: setup
 	$(BIN)/lamatext train rotten-tomatoes --out runs/demo --force --baselines tfidf,avg --html runs/demo/examples.html
+	@echo "Before you paste these commands, activate the environment: . $(BIN)/activate"
 
 check: setup
 	$(BIN)/ruff format --check .

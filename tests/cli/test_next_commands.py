@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,25 @@ def test_the_next_commands_work_when_pasted(command: tuple[str, ...], lamatext: 
         assert answer.status == 0, answer.err
 
 
+@pytest.mark.parametrize("command", ["train", "clean"])
+def test_labels_in_two_spellings_come_first_in_the_next_commands(
+    command: str, lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = (place / "reviews.csv").read_text().splitlines()
+    content[1::3] = [row.replace(",pos", ",POS ").replace(",neg", ",NEG ") for row in content[1::3]]
+    (place / "reviews.csv").write_text("\n".join(content))
+    out = ("--out", "suspects.csv") if command == "clean" else ("--out", "run", *SMALL)
+    arguments = [command, "reviews.csv", *out]
+    monkeypatch.setattr(sys, "argv", ["lamatext", *arguments])
+
+    first, *_ = next_commands(lamatext(*arguments))
+
+    assert first == ["lamatext", *arguments, "--force", "--merge-labels"]
+    again = lamatext(*first[1:])
+    assert again.status == 0
+    assert "differ only in case" not in again.err
+
+
 def test_after_reading_stdin_no_command_reads_it_again(lamatext: Command, place: Path) -> None:
     content = (place / "reviews.csv").read_bytes()
 
@@ -72,16 +92,18 @@ def test_the_data_command_suggests_a_data_set_that_is_available(lamatext: Comman
         assert "not found" not in row
 
 
+@pytest.mark.parametrize("columns", [(), ("--group-column", "buyer", "--time-column", "day")])
 def test_after_training_on_wrong_labels_the_command_that_lists_them_works(
-    lamatext: Command, place: Path
+    columns: tuple[str, ...], lamatext: Command, place: Path
 ) -> None:
     texts, labels = fruit(300, wrong=0.3)
     rows = [f"{text},{label}" for text, label in zip(texts, labels, strict=True)]
-    (place / "fruit.csv").write_text("\n".join(["text,label", *rows]))
+    rows = [f"{row},{number},2024-01-{number % 28 + 1:02}" for number, row in enumerate(rows)]
+    (place / "fruit.csv").write_text("\n".join(["text,label,buyer,day", *rows]))
 
     trained = lamatext(
         "train", "fruit.csv", "--out", "run", "--baselines", "none", "--test", "fruit.csv",
-        *SMALL, "--set", "ngrams.enabled=true",
+        *SMALL, "--set", "ngrams.enabled=true", *columns,
     )  # fmt: skip
 
     assert "of the labels look wrong" in trained.err

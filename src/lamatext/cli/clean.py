@@ -97,7 +97,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     for line in (f"{out}{hint}", *([] if html is None else [f"{html}: open it in a browser."])):
         output.out().print(one_line(f"Written to {line}"), markup=False)
     if not quiet and data != "-":
-        _print_next(data, out, reading)
+        _print_next(data, out, dataset, reading)
 
 
 def _check_format(out: Path, *, safe_csv: bool) -> None:
@@ -120,8 +120,9 @@ def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
     progress.section("Data")
     show_reading(dataset, progress)
     progress.note(plural(len(dataset), "text"))
-    for line in (*label_hints(dataset), class_line(class_counts(dataset), len(dataset))):
-        progress.note(line)
+    for hint in label_hints(dataset):
+        progress.note(hint.text)
+    progress.note(class_line(class_counts(dataset), len(dataset)))
     return dataset
 
 
@@ -131,7 +132,15 @@ def _kept(partial_folder: Path) -> str:
     return f"finished folds are kept in {partial_folder}" if finished else "nothing is saved"
 
 
-def _print_next(data: str, out: Path, reading: "ReadOptions") -> None:
+def _print_next(data: str, out: Path, dataset: "Dataset", reading: "ReadOptions") -> None:
+    from lamatext.views.terminal_dataset import label_hints
+
+    again = [
+        output.repeated("--force", options=("--force", *hint.options))
+        for hint in label_hints(dataset)
+        if hint.options == ("--merge-labels",)  # `clean` reads one label per text
+    ]
     read_as = output.reading_options(reading)
     folder = output.unused_name("runs/clean")
-    output.next_steps(output.command("train", data, "--without", out, "--out", folder, *read_as))
+    train = output.command("train", data, "--without", out, "--out", folder, *read_as)
+    output.next_steps(*(again or [train]))

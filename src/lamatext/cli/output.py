@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,6 +40,11 @@ def command(*arguments: object) -> str:
     return shlex.join(["lamatext", *map(str, arguments)])
 
 
+def repeated(*without: str, options: Iterable[str] = ()) -> str:
+    """Return this process's command line for pasting, without some options and with others."""
+    return command(*(part for part in sys.argv[1:] if part not in without), *options)
+
+
 def reading_options(options: ReadOptions) -> list[str]:
     """Convert read options back to command-line options, to print them in suggested commands."""
     max_bad_rows = options.max_bad_rows
@@ -70,8 +75,7 @@ def explain_interrupt(kept: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        again = command(*sys.argv[1:])
-        message(f"\nlamatext: interrupted; {kept()}. Run it again with:\n  {again}")
+        message(f"\nlamatext: interrupted; {kept()}. Run it again with:\n  {repeated()}")
         raise typer.Exit(130) from None
 
 

@@ -2,10 +2,9 @@
 
 import json
 import os
-import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -259,10 +258,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         is_gone = (test or data) == "-" or splits.folds or (stream and not test)
         cleaned = None if data == "-" or stream else data
         output.next_steps(
+            *_commands_for_the_labels(out, cleaned, splits.train, reading),
             output.command("predict", out, "--text", output.YOUR_TEXT),
             output.command("explain", out, "--text", output.YOUR_TEXT),
             *([] if is_gone else [_evaluate_command(out, data, test, reading)]),
-            *_cleaning_commands(out, cleaned, reading),
         )
 
 
@@ -392,15 +391,22 @@ def _evaluate_command(out: Path, data: str, test: str | None, reading: "ReadOpti
     return output.command("evaluate", out, test or data, *output.reading_options(again))
 
 
-def _cleaning_commands(out: Path, data: str | None, reading: "ReadOptions") -> list[str]:
+def _commands_for_the_labels(
+    out: Path, data: str | None, train: "Dataset", reading: "ReadOptions"
+) -> list[str]:
+    """Return commands that read the labels in another way or, if labels look wrong, list those."""
     from lamatext.saved.format import load_config
+    from lamatext.views.terminal_dataset import label_hints
 
-    if data is None or "label_noise" not in load_config(out):
+    if data is None:
         return []
-    options_of_data = output.reading_options(reading)
-    return [
-        output.command("clean", data, "--out", output.unused_name("suspects.csv"), *options_of_data)
-    ]
+    hints = label_hints(train)
+    if hints:
+        return [output.repeated("--force", "--resume", options=("--force", *hints[0].options))]
+    if "label_noise" not in load_config(out):
+        return []
+    read_as = output.reading_options(replace(reading, group_column=None, time_column=None))
+    return [output.command("clean", data, "--out", output.unused_name("suspects.csv"), *read_as)]
 
 
 def _work_for_another_process(device: str) -> None:
@@ -501,7 +507,7 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
                 f"with:\n  {_resume_command()}"
             )
         else:
-            again = _repeat("--resume")
+            again = output.repeated("--resume")
             message = f"no epoch was finished, so nothing is saved. Start again with:\n  {again}"
         if isinstance(error, ProcessError):
             output.message(f"\nlamatext: {error} {message[0].upper()}{message[1:]}")
@@ -511,11 +517,7 @@ def _explain_interrupt(out: Path, *, resume: bool) -> Iterator[None]:
 
 
 def _resume_command() -> str:
-    return f"{_repeat('--resume', '--force')} --resume"
-
-
-def _repeat(*without: str) -> str:
-    return shlex.join(["lamatext", *(part for part in sys.argv[1:] if part not in without)])
+    return f"{output.repeated('--resume', '--force')} --resume"
 
 
 def _modification_time(path: Path) -> int | None:

@@ -1,6 +1,7 @@
 """Dataset summary in the terminal: the data that ``lamatext train`` read, and its split."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from lamatext.data.column_detection import label_separator
 from lamatext.data.dataset import Dataset
@@ -27,8 +28,8 @@ def show_dataset(
     """
     progress.section("Data")
     show_reading(train, progress)
-    for line in label_hints(train):
-        progress.note(line)
+    for hint in label_hints(train):
+        progress.note(hint.text)
     validating = "" if validation is None else f", {plural(len(validation), 'validation text')}"
     testing = "" if folds else f", {plural(len(test), 'test text')}"
     progress.note(f"{plural(len(train), 'training text')}{validating}{testing}")
@@ -52,7 +53,14 @@ def show_reading(dataset: Dataset, progress: Progress) -> None:
         progress.note(f"{dataset.source}: {note}")
 
 
-def label_hints(dataset: Dataset) -> list[str]:
+class LabelHint(NamedTuple):
+    """Hint that the labels of a dataset should be read in another way."""
+
+    text: str
+    options: tuple[str, ...]  # of the command line, which read them so
+
+
+def label_hints(dataset: Dataset) -> list[LabelHint]:
     """Return hints about labels in a dataset that look wrong, such as spelling variants."""
     if dataset.labels is None:
         return []
@@ -61,16 +69,18 @@ def label_hints(dataset: Dataset) -> list[str]:
     if variants:
         shown = "; ".join(" = ".join(map(repr, group)) for group in variants[:5])
         more = f" and {len(variants) - 5} more" if len(variants) > 5 else ""
-        hints.append(
+        text = (
             f"labels that differ only in case or spaces: {shown}{more}. "
             "Make them one label with --merge-labels"
         )
+        hints.append(LabelHint(text, ("--merge-labels",)))
     separator = None if dataset.is_multi_label else label_separator(dataset.labels)
     if separator is not None:
-        hints.append(
+        text = (
             f"the labels look like several labels per text, joined by '{separator}'. "
             f"Read them as such with --label-separator '{separator}'"
         )
+        hints.append(LabelHint(text, ("--label-separator", separator)))
     return hints
 
 

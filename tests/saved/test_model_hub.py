@@ -124,6 +124,22 @@ def test_a_model_that_is_not_there_is_one_message(endpoint: str, tmp_path: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("command", [("export", "--hub", "me/model"), ("predict", "--text", "a")])
+def test_a_hub_that_cannot_be_reached_is_one_message(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    pytest.importorskip("huggingface_hub")
+    name, *options = command
+    model = str(save(tmp_path / "model")) if name == "export" else "hf:me/model"
+
+    answer = lamatext(tmp_path, "http://127.0.0.1:1", name, model, *options)
+
+    assert answer.returncode == 2
+    assert "me/model: the Hub refused or could not be reached" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.slow
 def test_a_fitted_classifier_can_be_uploaded(endpoint: str, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     code = (

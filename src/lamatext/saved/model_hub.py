@@ -83,9 +83,21 @@ def _hub_errors(address: str) -> Iterator[None]:
     """Convert Hugging Face Hub and network errors to a ModelError that names the model."""
     try:
         yield
-    except (OSError, ValueError) as error:  # the package's errors are subclasses of these
+    except Exception as error:
+        if not _is_hub_error(error):
+            raise
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ModelError(
             f"{address}: the Hub refused or could not be reached: {reason[:200]}. Check the name, "
             "your access token (hf auth login) and the network."
         ) from error
+
+
+def _is_hub_error(error: Exception) -> bool:
+    """Return whether an error is one of huggingface_hub or of the HTTP client that it uses.
+
+    Its own errors are OSError or ValueError. Which client it uses depends on its version (requests,
+    httpx, httpx2); the base class of all their errors is an OSError or named HTTPError.
+    """
+    is_of_client = any(base.__name__ == "HTTPError" for base in type(error).__mro__)
+    return isinstance(error, OSError | ValueError) or is_of_client

@@ -67,6 +67,18 @@ def replace_atomically(path: Path) -> Iterator[Path]:
                 temporary.unlink(missing_ok=True)
 
 
+def check_writable(path: Path) -> None:
+    """Raise DataError if a file cannot be created atomically at ``path``, without creating it."""
+    try:
+        target = _follow_links(path)
+        folder = next(folder for folder in target.absolute().parents if folder.exists())
+        probe = _hidden_name(folder / target.name, f".{threading.get_ident()}")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}.") from error
+
+
 def _copy_permissions(target: Path, temporary: Path) -> int | None:
     """Create the temporary file with the permissions of the file that it will replace.
 

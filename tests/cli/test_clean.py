@@ -289,5 +289,5 @@ def test_a_search_that_ends_between_its_outputs_continues_when_repeated(
     assert "other.html: already exists" in other.err
     assert continued.status == 0, continued.err
     assert "Continuing with the finished folds" in continued.err
-    assert "k/s.csv: already exists" in refused.err
+    assert "k/r.html: already exists" in refused.err
     assert sorted(path.name for path in (place / "k").iterdir()) == ["r.html", "s.csv"]

@@ -1,8 +1,11 @@
+import sys
 from pathlib import Path
 
 import pytest
 
+from lamatext.errors import DataError
 from tests.cli.conftest import Command
+from tests.cli.test_commands import SMALL
 
 MODEL = str(Path(__file__).parents[1] / "fixtures" / "format-1")
 
@@ -194,3 +197,60 @@ def test_a_command_that_ended_between_its_outputs_is_repeated_without_force(
     assert repeated.status == 0, repeated.err
     assert not [path for path in Path("new").iterdir() if path.name[0] == "."]
     assert not list(Path("new").glob("*.partial"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "reviews.csv", "--out", "run", "--html", "reviews.csv/a.html"),
+        ("train", "reviews.csv", "--out", "run", "--report", "reviews.csv/b/a.html"),
+        ("compare", "reviews.csv", "--html", "reviews.csv/a.html"),
+        ("compare", "reviews.csv", "--json", "reviews.csv/a.json"),
+        ("clean", "reviews.csv", "--out", "reviews.csv/a.csv"),
+        ("report", "model", "reviews.csv", "--out", "reviews.csv/a.html"),
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_cannot_be_written_is_an_error_before_any_work(
+    arguments: tuple[str, ...], lamatext: Command, place: Path
+) -> None:
+    answer = lamatext(*arguments)
+
+    assert answer.status == 2
+    assert f"{arguments[-1]}: cannot be written: " in answer.err
+    assert "Training" not in answer.err
+    assert sorted(path.name for path in place.iterdir()) == ["model", "reviews.csv"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "model", "reviews.csv", "--out", "page"),
+        ("explain", "model", "reviews.csv", "--html", "page.csv"),
+        ("export", "model", "--web", "page"),
+    ],
+)
+def test_a_page_has_a_name_that_browsers_recognize(
+    arguments: tuple[str, ...], lamatext: Command
+) -> None:
+    answer = lamatext(*arguments)
+
+    assert answer.status == 2
+    assert f"Name it {arguments[-1]}.html." in answer.err
+
+
+def test_a_model_whose_page_cannot_be_written_is_said_to_be_saved(
+    lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise DataError("page.html: cannot be written: No space left on device.")
+
+    monkeypatch.setattr("lamatext.views.explanation_page.write_test_page", fail)
+    arguments = ["train", "reviews.csv", "--out", "run", "--html", "page.html", *SMALL]
+    monkeypatch.setattr(sys, "argv", ["lamatext", *arguments])
+
+    answer = lamatext(*arguments)
+
+    assert answer.status == 2
+    assert "No space left on device. The model is complete and saved in run." in answer.err
+    assert f"lamatext {' '.join(arguments)} --resume" in answer.err

@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     _check_format(out, safe_csv=safe_csv)
     partial_folder = out.with_name(f"{out.name}.partial")
-    options.check_outputs(out, html, force=force, inputs=(data,))
+    options.check_outputs(out, pages=[html], force=force, inputs=(data,))
     reading = replace(reading, keep_lines=True)
     with (
         output.explain_interrupt(lambda: _kept(partial_folder)),

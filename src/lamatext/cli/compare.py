@@ -69,28 +69,27 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     names = list(dict.fromkeys(name for name in with_.split(",") if name))
     inputs = (data, test, validation, recipe)
-    options.check_outputs(html, json_, force=force, inputs=inputs, models=names)
+    is_printed = str(json_) == "-"  # as JSON
+    json_file = None if is_printed else json_
+    options.check_outputs(json_file, pages=[html], force=force, inputs=inputs, models=names)
     values = {} if seed is None else {"seed": seed}
     settings = resolve_recipe(recipe=recipe, values={**values, **parse_assignments(set_ or [])})
     check_contestants(names)
-    with (
-        output.explain_interrupt(lambda: "a comparison is saved only when it is complete"),
-        output.progress(quiet=quiet) as progress,
-    ):
-        options.check_device(device)
-        progress.stage(f"reading {data}")
-        sources = DataSources(data, test, validation, reading=reading)
-        splits = read_splits(sources, settings, progress)
-        show_dataset(
-            splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
-        )
-        progress.section("Training")
-        comparison = compare_models(splits, settings, names, device, progress)
+    with output.explain_interrupt(lambda: "a comparison is saved only when it is complete"):
+        with output.progress(quiet=quiet) as progress:
+            options.check_device(device)
+            progress.stage(f"reading {data}")
+            sources = DataSources(data, test, validation, reading=reading)
+            splits = read_splits(sources, settings, progress)
+            show_dataset(
+                splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
+            )
+            progress.section("Training")
+            comparison = compare_models(splits, settings, names, device, progress)
+        if not is_printed:
+            show_comparison(output.out(), comparison)  # first, in case a file cannot be written
         _write(comparison, html, json_)
-    if str(json_) == "-":
-        return
-    show_comparison(output.out(), comparison)
-    if not quiet:
+    if not (quiet or is_printed):
         given = {"--test": test, "--validation": validation, "--recipe": recipe, "--seed": seed}
         rest = [*_train_options(given, set_ or []), *output.reading_options(reading)]
         _print_next(data, rest, [path for path in (html, json_) if path is not None])

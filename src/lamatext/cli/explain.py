@@ -78,7 +78,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     _check_arguments(source, text, out)
     _check_page_options(html, label, out, as_json=as_json)
-    options.check_outputs(out, html, force=force, inputs=(source,), models=(model,))
+    options.check_outputs(out, pages=[html], force=force, inputs=(source,), models=(model,))
     predictor = Predictor.load(model)
     explained_label = _find_label(predictor, label)
     read = None if source is None else TextInput.open(model, source, reading)

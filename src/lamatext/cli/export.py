@@ -56,7 +56,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         raise ConfigError(
             "export needs --out DIR, --web FILE.html, --onnx FILE.onnx or --hub OWNER/NAME."
         )
-    options.check_outputs(web, onnx, force=force, models=(model,))
+    options.check_outputs(onnx, pages=[web], force=force, models=(model,))
     storage = _storage_of(weights)
     _export_files(model, out, web, onnx, storage)
     if hub is not None:

@@ -270,44 +270,60 @@ def reads(*selected: Parameter) -> Callable[[Callable[..., None]], Callable[...,
 
 def check_outputs(
     *outputs: Path | None,
+    pages: Sequence[Path | None] = (),
     force: bool,
     inputs: Sequence[str | Path | None] = (),
     models: Sequence[str | Path | None] = (),
 ) -> None:
-    """Check that a command's output options name no existing files, unless ``force`` is true.
+    """Check before a command's work that its output files can be written and do not exist yet.
 
     Args:
         outputs: the files; a FIFO or a device may exist.
-        force: whether existing files may be replaced.
-            Files left over from a killed command are replaced in any case.
+        pages: the files that are HTML pages.
+        force: whether existing files may be replaced. Files left over from a killed command are
+            replaced in any case.
         inputs: the files and other sources that the command reads, which are never replaced.
         models: the folders of the models that the command reads, whose files are never replaced.
 
     Raises:
-        ConfigError: an output file exists, is a folder, or is one of the inputs.
+        ConfigError: an output file exists, is a folder, or is one of the inputs, or the name of a
+            page does not end in .html.
+        DataError: an output file cannot be written.
     """
-    from lamatext.atomic_write import is_special_file, is_unfinished
+    from lamatext.atomic_write import check_writable, is_special_file
     from lamatext.saved.format import FILES
 
     of_models = [Path(model) / name for model in models if model is not None for name in FILES]
-
-    for path in filter(None, outputs):
-        if not path.exists() or is_special_file(path):
+    sources = [str(source) for source in inputs if source is not None]
+    for path in filter(None, (*pages, *outputs)):
+        if is_special_file(path):
             continue
-        if path.is_dir():
-            raise ConfigError(f"{path}: is a folder. Name a file in it.")
-        if any(_is_input(path, str(source)) for source in inputs if source is not None):
+        if path.exists():
+            _check_replaceable(path, sources, of_models, force=force)
+        if path in pages and path.suffix.lower() not in (".html", ".htm"):
             raise ConfigError(
-                f"{path}: is an input, which would be lost. Give another output file."
+                f"{path}: is to be a page, which browsers recognize by the end of its name. "
+                f"Name it {path.name}.html."
             )
-        if any(file.is_file() and path.samefile(file) for file in of_models):
-            raise ConfigError(
-                f"{path}: is a file of a model, which would be lost. Give another output file."
-            )
-        if not force and not is_unfinished(path):
-            raise ConfigError(
-                f"{path}: already exists. Replace it with --force, or give another file."
-            )
+        check_writable(path)
+
+
+def _check_replaceable(
+    path: Path, sources: Sequence[str], of_models: Sequence[Path], *, force: bool
+) -> None:
+    """Raise ConfigError if an output file of a command exists and must not be replaced."""
+    from lamatext.atomic_write import is_unfinished
+
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder. Name a file in it.")
+    if any(_is_input(path, source) for source in sources):
+        raise ConfigError(f"{path}: is an input, which would be lost. Give another output file.")
+    if any(file.is_file() and path.samefile(file) for file in of_models):
+        raise ConfigError(
+            f"{path}: is a file of a model, which would be lost. Give another output file."
+        )
+    if not force and not is_unfinished(path):
+        raise ConfigError(f"{path}: already exists. Replace it with --force, or give another file.")
 
 
 def _is_input(path: Path, source: str) -> bool:

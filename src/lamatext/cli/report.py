@@ -39,7 +39,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.views.terminal_dataset import show_reading
     from lamatext.views.terminal_scores import scores_sentence
 
-    options.check_outputs(out, force=force, inputs=(data,), models=(model,))
+    options.check_outputs(pages=[out], force=force, inputs=(data,), models=(model,))
     load_config(model)
     with output.progress(quiet=quiet) as progress:
         progress.stage(f"reading {data}")

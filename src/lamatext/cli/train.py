@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from lamatext.cli import options, output
-from lamatext.errors import plural
+from lamatext.errors import DataError, plural
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
@@ -187,8 +187,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
 
     _check_goal(metric, min_precision)
     options.check_outputs(
-        html,
-        report,
+        pages=[html, report],
         force=force or resume,
         inputs=(data, test, validation, without, old_data, recipe, teacher, *(unlabelled or [])),
         models=(from_, teacher),
@@ -473,14 +472,20 @@ def _write_pages(
     from lamatext.views.report.collect import collect_findings
     from lamatext.views.report.report_page import write_report
 
-    if html is not None:
-        write_test_page(folder, splits.test, load_metrics(folder)["test"], html)
-    if report is not None:
-        is_seen = bool(splits.folds)
-        what = "TRAINED ON: the scores mean little" if is_seen else "not trained on"
-        about = f"{plural(len(splits.test), 'text')} that it was {what}"
-        data = EvaluationData(splits.test, splits.train, about, is_seen)
-        write_report(collect_findings(folder, data, progress=progress), report)
+    is_seen = bool(splits.folds)
+    what = "TRAINED ON: the scores mean little" if is_seen else "not trained on"
+    about = f"{plural(len(splits.test), 'text')} that it was {what}"
+    try:
+        if html is not None:
+            write_test_page(folder, splits.test, load_metrics(folder)["test"], html)
+        if report is not None:
+            data = EvaluationData(splits.test, splits.train, about, is_seen)
+            write_report(collect_findings(folder, data, progress=progress), report)
+    except DataError as error:
+        raise DataError(
+            f"{error} The model is complete and saved in {folder}. Write the page with:\n"
+            f"  {_resume_command()}"
+        ) from error
 
 
 @contextmanager

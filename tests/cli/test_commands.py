@@ -509,3 +509,15 @@ def test_the_classifier_reads_what_the_command_wrote(lamatext: Command, place: P
     train(lamatext)
 
     assert TextClassifier.load(place / "run").classes_.tolist() == ["neg", "pos"]
+
+
+@pytest.mark.parametrize("command", [("train", "--out", "run"), ("compare", "--with", "avg")])
+def test_scores_on_training_texts_are_said_to_mean_little(
+    command: tuple[str, ...], lamatext: Command
+) -> None:
+    name, *options = command
+
+    seen = lamatext(name, "reviews.csv", "--test", "reviews.csv", *options, *SMALL)
+
+    assert "60 of 60 test texts are duplicates" in seen.out
+    assert "the scores mean little" in seen.out

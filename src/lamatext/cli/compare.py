@@ -12,6 +12,7 @@ from lamatext.cli import options, output
 if TYPE_CHECKING:
     from lamatext.comparison import Comparison
     from lamatext.data.read_options import ReadOptions
+    from lamatext.data.summary import Summary
 
 NAME = "compare"
 EXAMPLES = """\
@@ -64,7 +65,6 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.contestants import check_contestants, compare_models
     from lamatext.pipeline import DataSources, read_splits
     from lamatext.recipes import parse_assignments, resolve_recipe
-    from lamatext.views.comparison_display import show_comparison
     from lamatext.views.terminal_dataset import show_dataset
 
     names = list(dict.fromkeys(name for name in with_.split(",") if name))
@@ -81,18 +81,27 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             progress.stage(f"reading {data}")
             sources = DataSources(data, test, validation, reading=reading)
             splits = read_splits(sources, settings, progress)
-            show_dataset(
+            summary = show_dataset(
                 splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
             )
             progress.section("Training")
             comparison = compare_models(splits, settings, names, device, progress)
         if not is_printed:
-            show_comparison(output.out(), comparison)  # first, in case a file cannot be written
+            _show(comparison, summary)  # first, in case a file cannot be written
         _write(comparison, html, json_)
     if not (quiet or is_printed):
         given = {"--test": test, "--validation": validation, "--recipe": recipe, "--seed": seed}
         rest = [*_train_options(given, set_ or []), *output.reading_options(reading)]
         _print_next(data, rest, [path for path in (html, json_) if path is not None])
+
+
+def _show(comparison: "Comparison", summary: "Summary") -> None:
+    from lamatext.views.comparison_display import show_comparison
+    from lamatext.views.terminal_dataset import overlap_warning
+
+    show_comparison(output.out(), comparison)
+    if (warning := overlap_warning(summary)) is not None:
+        output.out().print(warning, markup=False)
 
 
 def _train_options(given: Mapping[str, object], settings: list[str]) -> list[str]:

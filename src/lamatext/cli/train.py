@@ -183,7 +183,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         train_and_score,
     )
     from lamatext.recipes import parse_assignments
-    from lamatext.views.terminal_dataset import show_dataset
+    from lamatext.views.terminal_dataset import overlap_warning, show_dataset
 
     _check_goal(metric, min_precision)
     options.check_outputs(
@@ -231,7 +231,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             _write_pages(out, splits, html, report, progress)  # which may be what is missing
             progress.note(_finished_note(out, html, report))
             return
-        show_dataset(
+        summary = show_dataset(
             splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
         )
         progress.section("Training")
@@ -249,7 +249,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if as_json:
         print(json.dumps({"folder": str(out), **result.as_dict()}))
         return
-    _show_result(result, quiet=quiet)
+    _show_result(result, overlap_warning(summary), quiet=quiet)
     if not quiet:
         for page in filter(None, (html, report)):
             output.message(f"Written to {page}: open it in a browser.")
@@ -427,7 +427,7 @@ def _join_processes(devices: int | None, device: str) -> Iterator[None]:
         yield
 
 
-def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
+def _show_result(result: "TrainingResult", warning: str | None, *, quiet: bool) -> None:
     from lamatext.runtime.predictor import Predictor
     from lamatext.saved.format import load_config, saved_recipe
     from lamatext.views.formatting import one_line
@@ -437,6 +437,8 @@ def _show_result(result: "TrainingResult", *, quiet: bool) -> None:
     if not quiet:
         output.section("Result")
     show_leaderboard(console, result.leaderboard, result.scores.texts, result.folds)
+    if warning is not None:
+        console.print(warning, markup=False)
     if saved_recipe(result.folder, load_config(result.folder)).training.class_weight is not None:
         console.print(
             "Class weights find more texts of rare classes at the cost of accuracy: `lamatext "

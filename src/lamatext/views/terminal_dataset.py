@@ -12,6 +12,7 @@ from lamatext.progress import Progress
 from lamatext.views.formatting import listed_label, percent
 
 MAX_CLASSES = 10  # shown
+MANY_SHARED, MOST_SHARED = 0.05, 0.9  # shares of the test texts that are in the training data
 
 
 def show_dataset(
@@ -21,10 +22,11 @@ def show_dataset(
     progress: Progress,
     *,
     folds: int = 0,
-) -> None:
+) -> Summary:
     """Print a summary of a dataset to the terminal: columns, split sizes and statistics.
 
-    ``folds`` is the number of cross-validation folds, or 0 if there is a test set.
+    ``folds`` is the number of cross-validation folds, or 0 if there is a test set. The summary is
+    returned, too.
     """
     progress.section("Data")
     show_reading(train, progress)
@@ -38,8 +40,22 @@ def show_dataset(
             f"too few texts to hold some out for testing: the scores are from {folds}-fold "
             "cross-validation; a model that is saved is trained on all texts"
         )
-    for line in summary_lines(summarize_dataset(train, None if folds else test)):
+    summary = summarize_dataset(train, None if folds else test)
+    for line in summary_lines(summary):
         progress.note(line)
+    return summary
+
+
+def overlap_warning(summary: Summary) -> str | None:
+    """Return a warning that test texts are in the training data, or None if only a few are."""
+    shared, texts = summary.in_both or 0, summary.test_rows or 0
+    if shared < MANY_SHARED * texts or not shared:
+        return None
+    effect = "mean little" if shared >= MOST_SHARED * texts else "may be too high"
+    return (
+        f"{shared:,} of {plural(texts, 'test text')} are duplicates or near-duplicates of training "
+        f"texts: the scores {effect}."
+    )
 
 
 def show_reading(dataset: Dataset, progress: Progress) -> None:

@@ -12,7 +12,7 @@ from lamatext import TextClassifier
 from lamatext.metrics import calibration_error, measure_reliability
 from lamatext.progress import Progress
 from lamatext.training import cross_fitting
-from tests.corpora import TINY
+from tests.corpora import TINY, reviews
 
 WITH_NGRAMS = TINY | {"ngrams.enabled": True, "training.epochs": 1}
 KINDS = ("apple", "banana", "cherry", "damson")
@@ -319,7 +319,7 @@ def test_the_fits_of_right_labels_are_foreseen(
     held_out = texts[200:], labels[200:]
     classifier.fit(texts[:200], labels[:200], validation_data=held_out, progress=progress)
 
-    assert progress.fits == cross_fitting.expected_fits(validation // 10)
+    assert progress.fits == cross_fitting.expected_fits(validation // 10, 4)
 
 
 def test_validation_texts_with_wrong_labels_weigh_less_in_the_final_model(
@@ -419,19 +419,50 @@ def test_classes_with_as_many_texts_as_there_are_classes_are_mixed(
     assert (mixed != plain).any() == is_mixed
 
 
-@pytest.mark.parametrize("reason", ["weights", "validation texts"])
-def test_classes_are_not_mixed_with_weights_or_many_validation_texts(
-    reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_classes_are_not_mixed_if_they_have_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("classes were mixed")
 
     monkeypatch.setattr(cross_fitting, "mix_classes", fail)
-    if reason == "weights":
-        fitted(*ratings(60), class_weight="balanced")
-    else:
-        monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 5)
-        fitted(*ratings(100))
+    fitted(*ratings(60), class_weight="balanced")
+
+
+@pytest.mark.parametrize("all_texts_below", [5, 5_000])
+def test_more_validation_texts_do_not_make_ratings_worse(
+    all_texts_below: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, labels = ratings(400)
+    few_accuracy, few_likelihood = scores(fitted(texts, labels))
+
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 40)
+    monkeypatch.setattr(cross_fitting, "ALL_TEXTS_BELOW", all_texts_below)
+    accuracy, likelihood = scores(fitted(texts, labels))
+
+    assert accuracy > few_accuracy - 0.03
+    assert likelihood > few_likelihood - (0.05 if all_texts_below == 5_000 else 0.2)
+
+
+def test_all_texts_calibrate_three_or_more_classes_unless_validation_texts_suffice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 40)
+    monkeypatch.setattr(cross_fitting, "NOISE_TEXTS", 40)
+    original, fits = cross_fitting._cross_fitted, []
+
+    def counted(fitter: cross_fitting.NgramFitter, rows: np.ndarray, count: int) -> object:
+        fits.append((len(rows), count))
+        return original(fitter, rows, count)
+
+    monkeypatch.setattr(cross_fitting, "_cross_fitted", counted)
+    fitted(*ratings(400))
+    fitted(*fruit(400))
+    assert fits == [(400, cross_fitting.FOLDS_OF_ALL_TEXTS)] * 2
+
+    fits.clear()
+    fitted(*reviews(400))  # two classes
+    monkeypatch.setattr(cross_fitting, "ALL_TEXTS_BELOW", 40)
+    fitted(*ratings(400))
+    assert not fits
 
 
 def test_mixed_classes_are_saved_explained_and_reproducible(tmp_path: object) -> None:
@@ -521,12 +552,15 @@ def test_the_folds_that_calibrate_a_range_power_are_fitted_to_labels_that_occur_
     assert rows[cross_fitting.FOLDS_OF_RANGE] == rows[cross_fitting.CROSS_FIT_FOLDS] == 270
 
 
-def test_many_validation_texts_find_a_range_power_without_further_fits(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("all_texts_below", [500, 5_000])
+def test_many_validation_texts_find_a_range_power_with_and_without_further_fits(
+    all_texts_below: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts, labels = intents(6)
     classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
-    monkeypatch.setattr(cross_fitting, "_cross_fitted", None)
+    monkeypatch.setattr(cross_fitting, "ALL_TEXTS_BELOW", all_texts_below)
+    if all_texts_below == 500:
+        monkeypatch.setattr(cross_fitting, "_cross_fitted", None)
 
     divided = clone(classifier).fit(texts, labels, validation_data=intents(20, seed=2))
     monkeypatch.setattr(cross_fitting, "RANGE_POWERS", ())

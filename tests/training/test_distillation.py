@@ -121,7 +121,7 @@ def test_a_student_follows_its_teacher_where_the_labels_disagree() -> None:
     asked = RECIPE.with_values({"ngrams.enabled": False, "training.epochs": 20})
     trained = train(
         dataset(texts, labels),
-        dataset(texts[:40], ["neg" if label == "pos" else "pos" for label in labels[:40]]),
+        dataset(more, ["neg" if label == "pos" else "pos" for label in true]),
         asked,
         classes=CLASSES,
         device="cpu",

@@ -1,11 +1,13 @@
 """Training on extremes: few texts, rare classes, incomplete validation sets, imbalance."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lamatext import TextClassifier
+from lamatext.training import cross_fitting
 from tests.corpora import TINY, reviews
 
 WITH_NGRAMS = TINY | {"ngrams.enabled": True}
@@ -22,12 +24,12 @@ def fruit(classes: int, each: int) -> tuple[list[str], list[str]]:
 
 
 def fitted(
-    texts: list[str], labels: list[str], validation_data: Texts | None = None
+    texts: list[str], labels: list[str], validation_data: Texts | None = None, **more: Any
 ) -> TextClassifier:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of labels seen once
+        warnings.filterwarnings("ignore", "(?!.* are also training texts)", UserWarning)
         classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
-        return classifier.fit(texts, labels, validation_data=validation_data)
+        return classifier.fit(texts, labels, validation_data=validation_data, **more)
 
 
 def factors(classifier: TextClassifier) -> dict[str, float]:
@@ -79,6 +81,55 @@ def test_a_validation_set_without_some_class_does_not_suppress_that_class() -> N
     )
 
     assert classifier.predict(["damson pie", "apple pie"]).tolist() == ["damson", "apple"]
+
+
+def test_a_large_validation_set_without_some_class_does_not_suppress_that_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 60)
+    texts, labels = fruit(4, 60)
+    held_out = [row for row, label in enumerate(labels) if label != "damson"][:80]
+    validation = [texts[row] for row in held_out], [labels[row] for row in held_out]
+    rest = [row for row in range(len(texts)) if row not in held_out]
+
+    classifier = fitted(
+        [texts[row] for row in rest], [labels[row] for row in rest], validation_data=validation
+    )
+
+    is_damson = np.array([labels[row] == "damson" for row in rest])
+    probabilities = classifier.predict_proba([texts[row] for row in rest])
+    column = classifier.classes_.tolist().index("damson")
+    assert probabilities[:, column].mean() == pytest.approx(is_damson.mean(), abs=0.1)
+
+
+def test_validation_texts_that_are_training_texts_are_not_used() -> None:
+    texts, labels = reviews(80)
+    half = slice(0, 40)
+
+    with pytest.warns(UserWarning, match="40 of 80 validation texts are also .* not used"):
+        some = fitted(texts[half], labels[half], validation_data=(texts, labels))
+    with pytest.warns(UserWarning, match="40 of 40 .* some of the training texts are held out"):
+        none = fitted(texts[half], labels[half], validation_data=(texts[half], labels[half]))
+
+    alone = fitted(texts[half], labels[half], validation_data=(texts[40:], labels[40:]))
+    np.testing.assert_array_equal(some.predict_proba(texts), alone.predict_proba(texts))
+    plain = fitted(texts[half], labels[half])
+    np.testing.assert_array_equal(none.predict_proba(texts), plain.predict_proba(texts))
+
+
+@pytest.mark.parametrize("weight", [1e-6, 0.01, 1.0])
+def test_the_size_of_weights_below_one_does_not_matter(weight: float) -> None:
+    texts, labels = reviews(120)
+
+    weighted = fitted(texts, labels, sample_weight=np.full(120, weight))
+    by_class = TextClassifier(
+        settings=WITH_NGRAMS, device="cpu", random_state=0,
+        class_weight={"pos": weight, "neg": weight},
+    ).fit(texts, labels)  # fmt: skip
+
+    expected = fitted(texts, labels, sample_weight=np.ones(120)).predict_proba(texts)
+    np.testing.assert_allclose(weighted.predict_proba(texts), expected, atol=1e-5)
+    np.testing.assert_allclose(by_class.predict_proba(texts), expected, atol=0.02)
 
 
 def test_the_ngrams_alone_are_the_model_where_the_network_is_not_used() -> None:

@@ -10,14 +10,20 @@ the models that found the evidence and are the same for all strengths. With more
 ``MAX_CLASSES`` classes all labels are trusted: a class has too few texts to tell wrong labels from
 hard texts.
 
-If all texts are cross-fitted, the logits of three or more classes, with at least that many texts
-each, are mixed by a matrix (``training/calibration.py``), which becomes part of the weights.
+A large validation set is predicted by one model, fitted to the training texts. For two classes, and
+to find wrong labels, that is enough. If the validation set is small, or lacks a class of the
+training texts, all texts are cross-fitted. With three or more classes, they are also cross-fitted
+if the validation set is of medium size: only some of its texts belong to classes that are confused
+with each other.
+
+The logits of three or more classes, with at least that many texts each, are mixed by a matrix
+(``training/calibration.py``), which becomes part of the weights.
 
 With many classes, a single factor cannot calibrate the logits: texts with large logits are
 classified correctly less often, and texts with small logits more often, than the softmax says. If
 the held-out texts are clear evidence of that, the logits of each text are divided by a power of
 their range (``ngrams/model.py``), the power under which the held-out labels are most likely. The
-range grows with the number of texts per class, so if all texts are cross-fitted, the factor is then
+range grows with the number of texts per class, so with a small validation set the factor is then
 fitted with more folds, each of which leaves out fewer texts.
 
 With many tiny classes, hardly any text of a class has a given n-gram, so its naive-Bayes ratio may
@@ -38,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamatext.data.duplicates import TextGroups
-from lamatext.data.labels import ClassIndices
+from lamatext.data.labels import ClassIndices, Targets
 from lamatext.data.splits import Split, folds, most_frequent_labels
 from lamatext.data.token_ids import Indices
 from lamatext.ngrams.model import ClassMixture, NgramModel, divide_by_range
@@ -66,10 +72,16 @@ if TYPE_CHECKING:
 
 CROSS_FIT_BELOW = 500  # distinct validation texts; with fewer, all texts calibrate by cross-fitting
 CROSS_FIT_FOLDS = 5
+ALL_TEXTS_BELOW = (
+    5_000  # distinct validation texts; with fewer, all calibrate three or more classes
+)
+FOLDS_OF_ALL_TEXTS = 3  # if there are enough validation texts for everything else
 FOLDS_OF_RANGE = 10  # if the logits are divided by a power of their range
+MISSING = 0.1  # of its expected share of the validation texts; a class with less is missing
+FEWEST_EXPECTED = 5  # validation texts of a class, below which it may be missing by chance
 NGRAM_TEXTS = 500_000  # texts that the n-gram model is fitted to, at most, if they are on disk
 NOISE_TEXTS = 1000  # distinct validation texts; with fewer, wrong labels need cross-fitting, too
-MAX_CLASSES = 200  # with more, all labels are trusted
+MAX_CLASSES = 200  # with more, all labels are trusted and large validation sets are not extended
 FEWEST_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
 RANGE_EVIDENCE = 3.0  # log-likelihood of held-out texts that a power above 0 must gain
@@ -90,13 +102,22 @@ class HeldOutNgrams(NamedTuple):
     rows: Indices
     logits: Logits
     base: NDArray[np.float32]  # (C,) of a text without known n-grams
-    duplicates: Indices | None = (
-        None  # group of each cross-fitted text; None: no text is a duplicate
-    )
+    duplicates: Indices | None = None  # group of each text; None: no text is a duplicate
 
     def duplicates_of(self, places: Indices) -> Indices | None:
         """Return the duplicate groups of the cross-fitted texts at ``places``, or None."""
         return None if self.duplicates is None else self.duplicates[places]
+
+    def mixed(self, mixture: ClassMixture | None) -> "HeldOutNgrams":
+        """Return these held-out logits with the classes mixed."""
+        if mixture is None:
+            return self
+        return self._replace(logits=mixture.apply(self.logits), base=mixture.apply(self.base))
+
+    def divided(self, range_power: float) -> "HeldOutNgrams":
+        """Return these held-out logits, of each text divided by a power of their range."""
+        logits = divide_by_range(self.logits - self.base, range_power) + self.base
+        return self._replace(logits=logits)
 
 
 class LabelNoise(NamedTuple):
@@ -111,7 +132,7 @@ class CrossFit(NamedTuple):
     """Result of cross-fitting an n-gram model: held-out logits and their calibration."""
 
     fitter: "NgramFitter"
-    held_out: HeldOutNgrams
+    held_out: HeldOutNgrams  # on which the calibration is based
     combination: Combination  # without a network, for the seen classes
 
 
@@ -135,7 +156,7 @@ class NgramFitter:
     class_weights: NDArray[np.float32] | None
     start: NgramModel | None
     groups: TextGroups | None  # kept in one fold; None if each text is its own group
-    validation_texts: int  # distinct ones
+    validation_texts: int  # distinct ones; 0 if a class is missing
     progress: Progress
     noise: float = 0.0  # share of wrong labels
     trust: NDArray[np.float32] | None = None  # (n,) probability that each label is right
@@ -221,7 +242,7 @@ def ngram_fitter(
         class_weights=class_weights,
         start=start,
         groups=split.groups,
-        validation_texts=_distinct_validation_texts(split),
+        validation_texts=_usable_validation_texts(split, data.labels),
         progress=progress,
     )
 
@@ -251,9 +272,9 @@ def fit_and_calibrate_ngrams(
     seen, _ = seen_classes(prepared, data.labels, split)
     weights = text_weights(data, settings)
     if fitter.validation_texts < CROSS_FIT_BELOW <= len(split.validation):
-        fitter.expect(expected_fits(0))  # all texts are cross-fitted after all
-    fit = cross_fit(fitter, split, weights, seen)
-    return FittedNgrams(fit.fitter.fit(everything), fit.held_out, _corrected(fit, weights, seen))
+        fitter.expect(expected_fits(0, prepared.classes))  # all texts are cross-fitted after all
+    fit, held_out = cross_fit(fitter, split, weights, seen)
+    return FittedNgrams(fit.fitter.fit(everything), held_out, _corrected(fit, weights, seen))
 
 
 def seen_classes(
@@ -280,20 +301,35 @@ def text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.flo
     return weights
 
 
-def _distinct_validation_texts(split: Split) -> int:
+def _usable_validation_texts(split: Split, labels: Targets) -> int:
     """Count the distinct validation texts, to decide whether to cross-fit all texts.
 
-    Many copies of a few texts are no better evidence than these few texts.
+    Many copies of a few texts are no better evidence than these few texts. If the validation set
+    lacks a class, the count is 0: the calibration would conclude that the class never occurs.
     """
-    if split.groups is None or len(split.validation) < CROSS_FIT_BELOW:
+    if len(split.validation) < CROSS_FIT_BELOW or labels.ndim == 2:
+        return len(split.validation)
+    classes = labels.max() + 1
+    counts = np.bincount(labels[split.validation], minlength=classes)
+    expected = np.bincount(labels[split.train], minlength=classes) / len(split.train)
+    expected *= len(split.validation)
+    if ((counts < MISSING * expected) & (expected >= FEWEST_EXPECTED)).any():
+        return 0
+    if split.groups is None:
         return len(split.validation)
     return split.groups.count_distinct(split.validation)
 
 
-def expected_fits(validation_texts: int) -> int:
+def expected_fits(validation_texts: int, classes: int) -> int:
     """Return how many n-gram models a run fits, with cross-fitting, if no labels look wrong."""
     are_few = CROSS_FIT_BELOW <= validation_texts < NOISE_TEXTS  # to find wrong labels with them
-    return _held_out_fits(validation_texts) + (CROSS_FIT_FOLDS if are_few else 0) + 1
+    fits = _held_out_fits(validation_texts) + (CROSS_FIT_FOLDS if are_few else 0) + 1
+    return fits + (FOLDS_OF_ALL_TEXTS if _need_all_texts(validation_texts, classes) else 0)
+
+
+def _need_all_texts(validation_texts: int, classes: int) -> bool:
+    """Return whether all texts are cross-fitted in addition to using a validation set."""
+    return 3 <= classes <= MAX_CLASSES and CROSS_FIT_BELOW <= validation_texts < ALL_TEXTS_BELOW
 
 
 def _held_out_fits(validation_texts: int) -> int:
@@ -309,7 +345,7 @@ def _fits_with_noise(validation_texts: int) -> int:
 
 def cross_fit(
     fitter: NgramFitter, split: Split, weights: NDArray[np.float64], seen: Indices
-) -> CrossFit:
+) -> tuple[CrossFit, HeldOutNgrams]:
     """Cross-fit and calibrate the n-gram model, giving less weight to labels that look wrong.
 
     Args:
@@ -319,33 +355,53 @@ def cross_fit(
             labels are trusted: the weights already say how much each label counts. All labels
             are also trusted with more than ``MAX_CLASSES`` classes.
         seen: the classes to calibrate, ascending.
+
+    Returns:
+        The calibration, and the held-out logits to which a network's logits can be added.
     """
-    trusting = _calibrated(fitter, split, weights, seen)
+    first = _calibrated(fitter, split, weights, seen)
     if _has_tiny_classes(fitter, split):
-        fitter.expect(expected_fits(fitter.validation_texts))
+        fitter.expect(expected_fits(fitter.validation_texts, fitter.prepared.classes))
         unscaled = _calibrated(fitter.unscaled(), split, weights, seen)
-        if _loss(unscaled, weights, seen) < _loss(trusting, weights, seen) - UNSCALED_EVIDENCE:
-            trusting = unscaled
-    fitter = trusting.fitter
+        if _loss(unscaled, weights, seen) < _loss(first, weights, seen) - UNSCALED_EVIDENCE:
+            first = unscaled
     is_weighted = fitter.class_weights is not None or fitter.data.sample_weight is not None
-    if is_weighted:
-        return trusting
-    may_be_wrong = fitter.prepared.classes <= MAX_CLASSES
-    label_noise = _find_label_noise(trusting, split) if may_be_wrong else None
-    if label_noise is not None:
-        return _with_less_weight_on_noise(fitter, split, weights, seen, label_noise)
-    fitter.expect(1)
-    if len(seen) < 3:
-        return trusting
-    if fitter.validation_texts >= CROSS_FIT_BELOW:
-        return _with_range_power(trusting, weights, seen)
-    best = _with_range_power(_with_mixed_classes(trusting, seen), weights, seen)
-    if not best.fitter.range_power:
-        return best
-    fitter.expect(FOLDS_OF_RANGE + 1)
+    if not is_weighted and fitter.prepared.classes <= MAX_CLASSES:
+        label_noise = _find_label_noise(first, split)
+        if label_noise is not None:
+            fit = _with_less_weight_on_noise(first.fitter, split, weights, seen, label_noise)
+            return fit, fit.held_out
+    if is_weighted or len(seen) < 3:
+        fitter.expect(1)
+        return first, first.held_out
+    return _with_confusions(first, split, weights, seen)
+
+
+def _with_confusions(
+    first: CrossFit, split: Split, weights: NDArray[np.float64], seen: Indices
+) -> tuple[CrossFit, HeldOutNgrams]:
+    """Calibrate three or more classes, of which some are confused more often than others.
+
+    That takes more held-out texts than a first calibration, so validation texts are complemented by
+    cross-fitting all texts. A network is still added to the logits of the validation texts.
+    """
+    fitter, has_validation = first.fitter, first.fitter.validation_texts >= CROSS_FIT_BELOW
     rows = fitter.usable(np.union1d(split.train, split.validation))
-    held_out = _cross_fitted(best.fitter, rows, FOLDS_OF_RANGE)
-    return _calibrated_on(best.fitter, held_out, weights, seen)
+    evidence = first
+    if _need_all_texts(fitter.validation_texts, fitter.prepared.classes):
+        fitter.expect(FOLDS_OF_ALL_TEXTS + 1)
+        held_out = _cross_fitted(fitter, rows, FOLDS_OF_ALL_TEXTS)
+        evidence = _calibrated_on(fitter, held_out, weights, seen)
+    best = _with_range_power(_with_mixed_classes(evidence, seen), weights, seen)
+    if best.fitter.range_power and not has_validation:
+        fitter.expect(FOLDS_OF_RANGE + 1)
+        held_out = _cross_fitted(best.fitter, rows, FOLDS_OF_RANGE)
+        best = _calibrated_on(best.fitter, held_out, weights, seen)
+    fitter.expect(1)
+    if not has_validation:
+        return best, best.held_out
+    range_power, mixture = best.fitter.range_power, best.fitter.mixture
+    return best, first.held_out.mixed(mixture).divided(range_power)
 
 
 def _has_tiny_classes(fitter: NgramFitter, split: Split) -> bool:
@@ -467,10 +523,7 @@ def _with_mixed_classes(plain: CrossFit, seen: Indices) -> CrossFit:
         return plain
     mixture, combination = mix_classes(*evidence)
     mixture = mixture.for_all_classes(seen, fitter.prepared.classes)
-    mixed = held_out._replace(
-        logits=mixture.apply(held_out.logits), base=mixture.apply(held_out.base)
-    )
-    return CrossFit(replace(fitter, mixture=mixture), mixed, combination)
+    return CrossFit(replace(fitter, mixture=mixture), held_out.mixed(mixture), combination)
 
 
 def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indices) -> CrossFit:
@@ -481,11 +534,8 @@ def _with_range_power(plain: CrossFit, weights: NDArray[np.float64], seen: Indic
     """
     best, best_loss = plain, _loss(plain, weights, seen) - RANGE_EVIDENCE
     for power in RANGE_POWERS:
-        base = plain.held_out.base
-        logits = divide_by_range(plain.held_out.logits - base, power) + base
-        held_out = plain.held_out._replace(logits=logits)
         fitter = replace(plain.fitter, range_power=power)
-        fit = _calibrated_on(fitter, held_out, weights, seen)
+        fit = _calibrated_on(fitter, plain.held_out.divided(power), weights, seen)
         factor = fit.combination.ngrams ** (1 / (1 - power))
         if factor <= MAX_FACTOR and (loss := _loss(fit, weights, seen)) < best_loss:
             best, best_loss = fit, loss

@@ -88,7 +88,7 @@ def expected_stages(run: RunSize, recipe: Recipe, *, baselines: int = 0) -> list
     stages.append(ExpectedStage("word", WORD_VECTORS[0] + WORD_VECTORS[1] * pairs))
     if recipe.ngrams.enabled:
         stages.append(ExpectedStage("counting", COUNTING * ngrams))
-        stages += [ExpectedStage("fitting", fit)] * expected_fits(run.validation_texts)
+        stages += [ExpectedStage("fitting", fit)] * expected_fits(run.validation_texts, run.classes)
     stages += [epoch] * int(training.epochs)
     validation_words = mean_words * run.validation_texts
     stages.append(ExpectedStage("calibrating", CALIBRATING * validation_words))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
@@ -76,6 +77,7 @@ from lamatext.training.warm_start import calibration_factor
 
 MAX_TOTAL_WEIGHT = 1e30  # of all texts, so that sums stay finite in float32
 NOTED_TEXTS = 20  # validation texts; the score of fewer says too little to report it
+MANY_KNOWN = 0.05  # of the validation texts that are training texts, from which they are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,6 +491,8 @@ def _join(
     """Join the training and validation set into one array of texts, with targets and a split."""
     encoder = LabelEncoder(tuple(classes))
     labels = encoder.encode_targets(train.require_labels(), source=train.source)
+    if validation is not None:
+        validation = _without_training_texts(validation, train)
     if validation is None:
         fraction = recipe.training.validation_fraction
         groups = TextGroups(train.texts, train.group_values)
@@ -501,6 +505,28 @@ def _join(
     groups = TextGroups(both.texts, both.group_values)
     split = Split(rows[:middle], rows[middle:], groups=groups)
     return both.texts, np.concatenate([labels, more]), split
+
+
+def _without_training_texts(validation: Dataset, train: Dataset) -> Dataset | None:
+    """Leave out the validation texts that are also training texts, if these are many.
+
+    They would show how well the model memorizes, so it would be too sure. Return None if none are
+    left.
+    """
+    in_both = train.texts.filter(pc.is_in(train.texts, value_set=validation.texts))
+    is_known = pc.is_in(validation.texts, value_set=in_both).to_numpy()
+    if is_known.sum() < MANY_KNOWN * len(validation):
+        return validation
+    rows = np.flatnonzero(~is_known)
+    effect = "they are not used for validation" if len(rows) else (
+        "some of the training texts are held out instead"
+    )  # fmt: skip
+    warnings.warn(
+        f"{validation.source}: {is_known.sum():,} of {plural(len(validation), 'validation text')} "
+        f"are also training texts: {effect}.",
+        stacklevel=2,
+    )
+    return validation.take(rows) if len(rows) else None
 
 
 def _warn_about_single_class(labels: Targets, encoder: LabelEncoder, source: str) -> None:
@@ -544,7 +570,17 @@ def _check_weights(sample_weight: ArrayLike | None, texts: int) -> NDArray[np.fl
             f"the sample weights add up to {weights.sum(dtype=np.float64):.3g}, expected at most "
             f"{MAX_TOTAL_WEIGHT:.0g}. Divide all of them by the same number."
         )
-    return weights
+    return _scaled_up(weights, weights[weights > 0])
+
+
+def _scaled_up(weights: NDArray[np.float32], by_text: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale weights whose mean over the texts is below 1 to a mean of 1.
+
+    The n-gram model is regularized against the total weight, so with small weights, such as some
+    that sum to 1, it would learn nothing.
+    """
+    mean = by_text.mean(dtype=np.float64) if len(by_text) else 1.0
+    return weights if mean >= 1 else (weights / mean).astype(np.float32)
 
 
 def _check_class_totals(train: EncodedDataset, class_names: Sequence[str]) -> None:
@@ -621,4 +657,7 @@ def class_weights(
             f"class_weight names the class {unknown[0]!r}, which is not among the labels: "
             f"{', '.join(classes[:20])}."
         )
-    return torch.tensor([setting.get(name, 1.0) for name in classes], dtype=torch.float32)
+    weights = np.array([setting.get(name, 1.0) for name in classes], np.float32)
+    if labels.ndim == 1:
+        weights = _scaled_up(weights, weights[labels])
+    return torch.from_numpy(weights)

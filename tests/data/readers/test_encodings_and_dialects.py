@@ -124,6 +124,45 @@ def test_a_requested_separator_is_used(tmp_path: Path) -> None:
         read(tmp_path, "a.csv", content, separator="::")
 
 
+@pytest.mark.parametrize("first", ["sep={}\r\n", '"sep={}"\n', "SEP={} \n\n"])
+@pytest.mark.parametrize("separator", [";", ",", "\t", "~"])
+@pytest.mark.parametrize("name", ["a.csv", "a.txt"])
+def test_a_first_line_that_names_the_separator_is_not_read_as_data(
+    tmp_path: Path, name: str, separator: str, first: str
+) -> None:
+    rows = [["text", "label"], ["one, two; three", "a"], ["four | five", "b"]]
+    content = first.format(separator) + "\n".join(
+        separator.join(f'"{cell}"' for cell in row) for row in rows
+    )
+
+    dataset = read(tmp_path, name, content)
+
+    assert dataset.texts.to_pylist() == ["one, two; three", "four | five"]
+    assert dataset.require_labels().to_pylist() == ["a", "b"]
+    assert any("as the first line says (sep=)" in note for note in dataset.notes) == (
+        separator != ","
+    )
+
+
+def test_lines_are_counted_from_the_one_that_names_the_separator(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a.csv:4: no label"):
+        read(tmp_path, "a.csv", "sep=;\ntext;label\none;a\ntwo; \n")
+    with pytest.raises(DataError, match=r"a.csv: the file is empty"):
+        read(tmp_path, "b_a.csv", "sep=;\n")
+
+
+def test_a_requested_or_remembered_separator_does_not_keep_the_line_that_names_one(
+    tmp_path: Path,
+) -> None:
+    content = "sep=;\ntext|label\none;two|a\n"
+    layout = read(tmp_path, "a.csv", content, separator="|").layout
+
+    again = read(tmp_path, "b.csv", content.replace("sep=;", "sep=|"), remembered=layout)
+
+    assert layout.separator == "|"
+    assert again.texts.to_pylist() == ["one;two"]
+
+
 def test_lines_that_end_with_cr_are_read(tmp_path: Path) -> None:
     dataset = read(tmp_path, "a.csv", "text,label\ra,1\rb,2\r")
 

@@ -25,6 +25,9 @@ from lamatext.errors import DataError
 _SAMPLE = 1 << 16  # bytes to detect the dialect
 _SHOWN = {"\t": "tab", ",": "comma"}
 _LINE_END = re.compile(rb"\r\n?|\n")
+SEPARATOR_LINE = re.compile(
+    rb"""\s*"?sep=(?P<separator>\t|[^\w\s"'\x80-\xff])"?\ *(\r?\n|\Z)""", re.IGNORECASE
+)
 OPEN_QUOTE = "a quote is opened in this row and not closed"
 SEPARATORS = ",;\t|"
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
@@ -108,6 +111,21 @@ def _columns_and_body(
 def first_rows(blocks: Iterator[Block]) -> Block | None:
     """Return the first block of a CSV file that is not blank, or None if there is none."""
     return next((block for block in blocks if block.data.strip()), None)
+
+
+def read_separator_line(blocks: Iterator[Block]) -> tuple[str | None, Iterator[Block]]:
+    """Return the separator that a CSV file names for Excel in its first line, and the other lines.
+
+    Such a line is ``sep=;``. The separator is None if there is no such line.
+    """
+    first = first_rows(blocks)
+    if first is None:
+        return None, blocks
+    match = SEPARATOR_LINE.match(first.data)
+    if match is None:
+        return None, chain([first], blocks)
+    rest = Block(first.data[match.end() :], first.line + match[0].count(b"\n"))
+    return match["separator"].decode(), chain([rest], blocks)
 
 
 def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.csv_reader import (
+    SEPARATOR_LINE,
     SEPARATORS,
     Dialect,
     csv_table,
     describe_dialect,
     first_rows,
     parse_separator,
+    read_separator_line,
     regularity,
     remembered_dialect,
     sample_dialect,
@@ -90,12 +92,13 @@ def file_table(source: str, options: ReadOptions = DEFAULTS) -> Table:
 
 def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: ReadLog) -> Table:
     """Open a CSV or TSV file as a table, detecting its format unless the options specify it."""
+    named, blocks = read_separator_line(blocks)
     first = first_rows(blocks)
     if first is None:
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
     dialect: Dialect | None = None
-    if options.separator is not None:
-        dialect = sample_dialect(first, parse_separator(options.separator))
+    if (separator := options.separator or named) is not None:
+        dialect = sample_dialect(first, parse_separator(separator))
     elif options.remembered is not None:
         dialect = remembered_dialect(first, options.remembered)
     if dialect is None:
@@ -113,15 +116,17 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
         log=log,
     )
     if options.separator is None and len(table.columns) > 1:
-        log.notes[:0] = _dialect_notes(dialect, log.format, options.remembered)
+        log.notes[:0] = _dialect_notes(dialect, log.format, options.remembered, named)
     return table
 
 
-def _dialect_notes(dialect: Dialect, format: str | None, remembered: Layout | None) -> list[str]:
+def _dialect_notes(
+    dialect: Dialect, format: str | None, remembered: Layout | None, named: str | None
+) -> list[str]:
     """Return notes for the user on the detected separator and quotes of a CSV file.
 
     There are none if these are the default ones and do not differ from those of the model's
-    training file.
+    training file. ``named`` is the separator that the file itself names, if it does.
     """
     trained = dialect
     if remembered is not None and remembered.separator is not None:
@@ -129,6 +134,8 @@ def _dialect_notes(dialect: Dialect, format: str | None, remembered: Layout | No
     usual = Dialect("\t" if format == "tsv" else ",", '"')
     if dialect == usual == trained:
         return []
+    if named is not None:
+        return [f"{describe_dialect(dialect)}, as the first line says (sep=)"]
     unlike = f", unlike the training file ({describe_dialect(trained)})"
     detected = f"{describe_dialect(dialect)}, detected{'' if dialect == trained else unlike}"
     return [f"{detected}; --separator names another one"]
@@ -165,6 +172,8 @@ def _format_by_content(first: Block, *, has_suffix: bool) -> str:
         return "fasttext"
     if re.match(rb"\s*(\[\s*)?\{", head):
         return "jsonl"
+    if SEPARATOR_LINE.match(head):
+        return "csv"
     first_line = head.partition(b"\n")[0]
     if not has_suffix and b"\t" in first_line:
         return "tsv"

@@ -296,6 +296,77 @@ def test_titles_above_the_header_of_an_excel_sheet_are_not_read(tmp_path: Path) 
     assert "the header is in row 4; rows above it are not read" in " ".join(dataset.notes)
 
 
+TICKETS = [f"ticket {n}{', opened' * (n % 3)}" for n in range(30)]
+TITLES = {
+    "filled up with separators": ("Export from 2026-05-01;;;;\n", 2),
+    "one cell and a blank line": ("Report, 1st quarter\n\n", 3),
+    "two titles": ("Report\ncreated;2026-05-01\n;;;;\n", 4),
+    "quoted over two lines": ('"Report; all\ntickets";;;;\n', 3),
+    "below the separator": ("sep=;\nReport\n", 3),
+}
+
+
+@pytest.mark.parametrize(("titles", "line"), TITLES.values(), ids=TITLES)
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_titles_above_the_header_of_a_csv_file_are_not_read(
+    tmp_path: Path, name: str, titles: str, line: int
+) -> None:
+    rows = "".join(f"{n};{text};{'ab'[n % 2]};x;1\n" for n, text in enumerate(TICKETS))
+    content = f"{titles}Number;Kommentar;Art;Channel;Stars\n{rows}31;last; ;x;1\n"
+    options = {"text_columns": ("Kommentar",), "label_columns": ("Art",)}
+
+    dataset = read(tmp_path, name, content, **options, max_bad_rows=0.1)
+
+    assert dataset.texts.to_pylist() == TICKETS
+    assert f"the header is in line {line}; lines above it are not read" in dataset.notes
+    assert f"no label: line {line + 31}." in dataset.notes
+
+
+def test_titles_are_recognized_by_the_columns_that_the_model_was_trained_on(
+    tmp_path: Path,
+) -> None:
+    remembered = Layout(("Kommentar",), ("Art",), separator=";")
+    content = "Report\nKommentar;Art\none;a\ntwo;b\n"
+
+    assert read(tmp_path, "a.csv", content, remembered=remembered).texts.to_pylist() == [
+        "one",
+        "two",
+    ]
+
+
+def test_a_title_above_a_row_that_may_be_data_is_an_error(tmp_path: Path) -> None:
+    rows = "".join(f"Kommentar number {n};{'ab'[n % 2]}\n" for n in range(12))
+
+    for titles, line in (("Report;\n", 2), ("Report\n\n", 3)):
+        with pytest.raises(
+            DataError,
+            match=rf"a.csv: 'Report' looks like a title.*header seems to be in line {line}. Delete",
+        ):
+            read(tmp_path, "a.csv", f"{titles}Kommentar;Art\n{rows}")
+
+
+NOT_TITLES = {
+    "a row without a label": ("the first film;\n", ("the first film", "")),
+    "a row with another separator": ("the first film\n", ("the first film",)),
+    "a column without a name": ("text;\n", ("text", "")),
+}
+
+
+@pytest.mark.parametrize(("first", "columns"), NOT_TITLES.values(), ids=NOT_TITLES)
+def test_a_first_row_with_few_values_is_not_a_title_if_the_next_one_is_data(
+    tmp_path: Path, first: str, columns: tuple[str, ...]
+) -> None:
+    rows = "".join(f"the film number {n};{'ab'[n % 2]}\n" for n in range(12))
+
+    assert open_table(write(tmp_path, "a.csv", first + rows)).columns == columns
+
+
+def test_few_texts_in_one_column_are_not_taken_for_a_title_and_a_table(tmp_path: Path) -> None:
+    source = write(tmp_path, "a.csv", "Kommentar\ngood; cheap\nbad; expensive\n")
+
+    assert open_table(source).columns == ("Kommentar",)
+
+
 def test_an_excel_file_is_read_from_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = Path(workbook(tmp_path / "a.xlsx")).read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))

@@ -130,9 +130,14 @@ def read_separator_line(blocks: Iterator[Block]) -> tuple[str | None, Iterator[B
 
 def sample_dialect(block: Block, separators: str = SEPARATORS) -> Dialect:
     """Detect the CSV dialect of a file from its first block of lines."""
-    sample = block.data[:_SAMPLE]
-    is_cut = len(block.data) > _SAMPLE
-    return detect_dialect(sample.decode(errors="ignore"), is_cut=is_cut, separators=separators)
+    lines, is_cut = sample_lines(block)
+    return detect_dialect(lines, is_cut=is_cut, separators=separators)
+
+
+def sample_lines(block: Block) -> tuple[list[str], bool]:
+    """Return the first lines of a CSV file, and whether the last of them may be cut off."""
+    lines = split_lines(block.data[:_SAMPLE].decode(errors="ignore"))
+    return lines, len(block.data) > _SAMPLE
 
 
 def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
@@ -147,10 +152,9 @@ def remembered_dialect(block: Block, layout: Layout) -> Dialect | None:
     columns = _first_row(block, dialect)
     if not layout.header:
         columns = _numbered_columns(columns)
-    lines = split_lines(block.data[:_SAMPLE].decode(errors="ignore"))
+    lines, is_cut = sample_lines(block)
     regular, detected = (
-        regularity(lines, one, is_cut=len(block.data) > _SAMPLE)[0]
-        for one in (dialect, sample_dialect(block))
+        regularity(lines, one, is_cut)[0] for one in (dialect, sample_dialect(block))
     )
     is_single = len(columns) == 1 and (layout.header or len(lines) < _FEW_LINES)
     fits = set(layout.text_columns) <= set(columns) and (regular >= detected or is_single)
@@ -447,17 +451,16 @@ def parse_separator(separator: str) -> str:
     return character
 
 
-def detect_dialect(sample: str, *, is_cut: bool, separators: str = SEPARATORS) -> Dialect:
+def detect_dialect(lines: Sequence[str], *, is_cut: bool, separators: str = SEPARATORS) -> Dialect:
     """Detect the CSV dialect that gives most rows the same number of fields.
 
     Double quotes are assumed unless other quotes make the rows clearly more regular.
 
     Args:
-        sample: the first lines of the file.
-        is_cut: whether the file goes on after the sample, so that its last row may be incomplete.
+        lines: the first lines of the file.
+        is_cut: whether the file goes on after them, so that the last row may be incomplete.
         separators: the characters to try, the preferred one first.
     """
-    lines = split_lines(sample)
     by_quote = {}
     for quote in ('"', "", "'"):
         scored = [
@@ -480,26 +483,37 @@ def split_lines(sample: str) -> list[str]:
 
 def regularity(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> tuple[float, int]:
     """Return the share of CSV rows that have as many fields as the first row, and that number."""
+    widths = [len(row) for _, row in csv_rows(lines, dialect, is_cut)]
+    if not widths or widths[0] < 2:
+        return 0.0, 1
+    return sum(width == widths[0] for width in widths) / len(widths), widths[0]
+
+
+def csv_rows(lines: Sequence[str], dialect: Dialect, is_cut: bool) -> list[tuple[int, list[str]]]:
+    """Return the first rows of a CSV file that are not blank, with the number of lines above each.
+
+    A last row that may be incomplete is left out, unless it is the only one.
+    """
     reader = csv.reader(
         lines,
         delimiter=dialect.separator,
         quotechar=dialect.quote or None,
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
     )
-    widths: list[int] = []
+    rows: list[tuple[int, list[str]]] = []
+    above = 0
     try:
         for row in reader:
             if row:
-                widths.append(len(row))
-            if len(widths) > _SAMPLE_ROWS:
+                rows.append((above, row))
+            above = reader.line_num
+            if len(rows) > _SAMPLE_ROWS:
                 break
     except csv.Error:  # a field that is too long: its quote is never closed
         is_cut = True
-    if is_cut and len(widths) > 1:
-        widths.pop()
-    if not widths or widths[0] < 2:
-        return 0.0, 1
-    return sum(width == widths[0] for width in widths) / len(widths), widths[0]
+    if is_cut and len(rows) > 1:
+        rows.pop()
+    return rows
 
 
 def is_header(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> bool | None:

@@ -6,7 +6,6 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from statistics import median
 from typing import IO, Any
 from xml.parsers.expat import (  # nosec B407 # only counts tags, before openpyxl parses them
     ExpatError,
@@ -20,10 +19,10 @@ from lamatext.data.readers.input_files import missing_file_error, record_too_lon
 from lamatext.data.readers.parquet_reader import open_binary
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table
+from lamatext.data.readers.title_rows import FIRST_ROWS, header_position, note_header
 from lamatext.errors import DataError, require
 
 _BATCH_ROWS = 4096
-_FIRST_ROWS = 20  # that tell whether a sheet is a table
 MAX_UNPACKED = 1 << 28  # bytes of the files in the workbook
 MAX_TAGS = 10_000_000  # in these files; a cell has up to four
 TAGS_PER_BYTE = 10  # of the compressed file, apart from _FREE_TAGS; worksheets have about one
@@ -66,7 +65,7 @@ def excel_table(source: str, max_record: int = MAX_RECORD, log: ReadLog | None =
             yield pa.RecordBatch.from_arrays(cells, names=names)
 
     if header_row > 1:
-        log.notes.append(f"the header is in row {header_row}; rows above it are not read")
+        note_header(log, header_row)
     return Table(name, columns, batches, log)
 
 
@@ -150,7 +149,7 @@ def _sheet_rows(
         for sheet in sheets:
             sheet.reset_dimensions()  # may be wrong in files of other programs
             all_rows = _rows(sheet, _FREE_CELLS + unpacked, name, max_record)
-            first = list(islice(all_rows, _FIRST_ROWS))
+            first = list(islice(all_rows, FIRST_ROWS))
             if first and (title is None or _is_table(first)):
                 title, rows = sheet.title, chain(_without_titles(first), all_rows)
             if _is_table(first):
@@ -169,16 +168,13 @@ def _sheet_rows(
 
 def _is_table(first: Sequence[tuple[int, Cells]]) -> bool:
     """Return whether the first rows of an Excel sheet look like a table instead of notes."""
-    return len(first) == _FIRST_ROWS or sum(len(cells) > 1 for _, cells in first) > 1
+    return len(first) == FIRST_ROWS or sum(len(cells) > 1 for _, cells in first) > 1
 
 
 def _without_titles(first: Sequence[tuple[int, Cells]]) -> Iterator[tuple[int, Cells]]:
-    """Skip the title rows of an Excel sheet: rows above the header that have far fewer values."""
+    """Skip the title rows above the header of an Excel sheet."""
     values = [sum(cell is not None for cell in cells) for _, cells in first]
-    usual = median(values)
-    fewest = min(usual, max(2, usual / 2))
-    header = next(row for row, count in enumerate(values) if count >= fewest)
-    return iter(first[header:])
+    return iter(first[header_position(values) :])
 
 
 def _rows(sheet: Any, max_cells: int, name: str, max_record: int) -> Iterator[tuple[int, Cells]]:

@@ -34,6 +34,7 @@ from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import DEFAULTS, Table
 from lamatext.data.readers.text_encoding import check_encoding
 from lamatext.data.readers.text_lines_reader import LABEL_PREFIX, fasttext_table, plain_lines_table
+from lamatext.data.readers.title_rows import skip_titles
 from lamatext.errors import DataError
 
 _TEXT_READERS: dict[str, Callable[[str, Iterator[Block], ReadLog], Table]] = {
@@ -96,28 +97,42 @@ def _csv_table(name: str, blocks: Iterator[Block], options: ReadOptions, log: Re
     first = first_rows(blocks)
     if first is None:
         raise DataError(f"{name}: the file is empty. Expected a header line and rows.")
+    trained, separator = options.remembered, options.separator or named
+    separators = SEPARATORS if separator is None else parse_separator(separator)
+    expects_header = trained is None or trained.header
+    names = _expected_columns(options)
+    table_rows = skip_titles(first, separators, names, log, expects_header=expects_header)
+    first = table_rows or first
     dialect: Dialect | None = None
-    if (separator := options.separator or named) is not None:
-        dialect = sample_dialect(first, parse_separator(separator))
+    if separator is not None:
+        dialect = sample_dialect(first, separators)
     elif options.remembered is not None:
         dialect = remembered_dialect(first, options.remembered)
     if dialect is None:
         first_line = first.data.partition(b"\n")[0]
         is_tsv = log.format == "tsv" and b"\t" in first_line
         dialect = sample_dialect(first, "\t" if is_tsv else SEPARATORS)
-    trained = options.remembered
     table = csv_table(
         name,
         chain([first], blocks),
         dialect=dialect,
-        has_header=options.has_header,
-        expects_header=trained is None or trained.header,
+        has_header=options.has_header if table_rows is None else True,
+        expects_header=expects_header,
         max_record=options.max_record,
         log=log,
     )
     if options.separator is None and len(table.columns) > 1:
         log.notes[:0] = _dialect_notes(dialect, log.format, options.remembered, named)
     return table
+
+
+def _expected_columns(options: ReadOptions) -> tuple[str, ...]:
+    """Return the columns that are requested or were used in training, to recognize a header."""
+    trained = options.remembered or Layout((), ())
+    return (
+        *(options.text_columns or trained.text_columns),
+        *(options.label_columns or trained.label_columns),
+    )
 
 
 def _dialect_notes(

@@ -112,7 +112,7 @@ def test_fasttext_lines_are_recognized_if_the_first_has_no_label(
     answer = lamatext("train", "lines.txt", *TRAIN, "--max-bad-rows", "2%")
 
     assert answer.status == 0, answer.err
-    assert "no label: line 1." in answer.err
+    assert "no label (line 1)" in answer.err
 
 
 def test_labels_that_differ_in_case_are_reported_and_can_be_merged(
@@ -189,7 +189,7 @@ def test_bad_rows_are_listed_and_allowed_up_to_a_share(lamatext: Command, place:
     assert stopped.status == 2
     assert "1 of 60 rows cannot be used" in stopped.err
     assert "--max-bad-rows 1.7%" in stopped.err
-    assert "no label: line 5." in trained.err
+    assert "no label (line 5)" in trained.err
     assert "evaluate run tickets.csv --max-bad-rows 0.02" in trained.err
 
 

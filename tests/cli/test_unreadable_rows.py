@@ -10,7 +10,7 @@ from lamatext.data.read_options import Layout
 from tests.cli.conftest import Command
 
 GOOD = "".join(f"{number},a superb film\n" for number in range(199))
-SKIPPED = "1 row that cannot be used was skipped. expected 2 fields as in the header"
+SKIPPED = "1 row that cannot be used was skipped: expected 2 fields as in the header"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_predict_skips_a_row_with_a_wrong_number_of_fields_and_names_its_line(
 
     assert answer.status == 0, answer.err
     assert SKIPPED in answer.err
-    assert "line 3. It is not in the result." in answer.err
+    assert "(line 3). It is not in the result." in answer.err
     with (broken.parent / "p.csv").open(newline="") as file:
         ids = [row["id"] for row in csv.DictReader(file)]
     assert ids == ["0", *map(str, range(199))]

@@ -58,6 +58,6 @@ class TextInput:
                 output.message(f"{name}: texts from {', '.join(map(repr, self.columns))}")
             for note in log.notes:
                 output.message(f"{name}: {note}")
-        if skipped := log.skipped_lines():
+        for skipped in log.skipped_rows():
             are = "It is" if log.bad_rows == 1 else "They are"
-            output.message(f"lamatext: {name}: {' '.join(skipped)} {are} not in the result.")
+            output.message(f"lamatext: {name}: {skipped}. {are} not in the result.")

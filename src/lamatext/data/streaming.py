@@ -133,7 +133,7 @@ def stream_parts(  # noqa: PLR0913 - what to read, how, and what is held out
         raise
     weakref.finalize(texts, shutil.rmtree, folder, ignore_errors=True)
     test = test or pass_.test.dataset(source, "test")
-    notes = (*table.log.notes, *table.log.skipped_lines())
+    notes = (*table.log.notes, *table.log.skipped_rows())
     sample = replace(pass_.sample.dataset(source, "training"), notes=notes)
     return StreamedParts(texts, sample, validation, test)
 

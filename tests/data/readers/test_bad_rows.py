@@ -6,7 +6,7 @@ import pytest
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import ReadOptions
-from lamatext.data.sources import load_dataset
+from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import DataError
 
 
@@ -23,9 +23,7 @@ def test_rows_without_text_or_label_are_skipped_and_listed(tmp_path: Path) -> No
 
     assert dataset.texts.to_pylist() == ["a\nb", "d"]
     assert dataset.notes[1:] == (
-        "2 rows that cannot be used were skipped.",
-        "no label: line 6.",
-        "no text: line 4.",
+        "2 rows that cannot be used were skipped: no label (line 6); no text (line 4)",
     )
 
 
@@ -35,8 +33,8 @@ def test_rows_with_another_number_of_fields_are_skipped(tmp_path: Path) -> None:
     dataset = read(tmp_path, "a.csv", rows)
 
     assert dataset.texts.to_pylist() == ["a", "b\nc", "h"]
-    assert "expected 2 fields" in dataset.notes[2]
-    assert dataset.notes[2].endswith("line 5, 6.")
+    assert "skipped: expected 2 fields" in dataset.notes[1]
+    assert dataset.notes[1].endswith("(lines 5, 6)")
 
 
 def test_a_quote_that_is_not_closed_loses_one_row(tmp_path: Path) -> None:
@@ -48,7 +46,7 @@ def test_a_quote_that_is_not_closed_loses_one_row(tmp_path: Path) -> None:
     assert len(in_the_middle) == 40
     assert len(at_the_end) == 21
     for dataset in (in_the_middle, at_the_end):
-        assert dataset.notes[2:] == ("a quote is opened in this row and not closed: line 22.",)
+        assert dataset.notes[1].endswith("a quote is opened in this row and not closed (line 22)")
 
 
 def test_lines_with_broken_bytes_are_skipped(tmp_path: Path) -> None:
@@ -59,8 +57,8 @@ def test_lines_with_broken_bytes_are_skipped(tmp_path: Path) -> None:
     lines = read(tmp_path, "a.jsonl", b'{"text": "\xc3\xa9", "label": "x"}\n{"text": "\xe9"}\n')
 
     assert dataset.texts.to_pylist() == ["é"] * 5 + ["c"]
-    assert dataset.notes[2:] == ("holds bytes that are not UTF-8: line 7.",)
-    assert lines.notes[2:] == ("holds bytes that are not UTF-8: line 2.",)
+    assert dataset.notes[1].endswith("skipped: bytes that are not UTF-8 (line 7)")
+    assert lines.notes[1].endswith("skipped: bytes that are not UTF-8 (line 2)")
 
 
 def test_broken_json_lines_are_skipped_except_the_first(tmp_path: Path) -> None:
@@ -69,7 +67,7 @@ def test_broken_json_lines_are_skipped_except_the_first(tmp_path: Path) -> None:
     dataset = read(tmp_path, "a.jsonl", f'{good}{{"text": \n{good}[1]\n{good}')
 
     assert len(dataset) == 3
-    assert dataset.notes[2:] == ("expected a JSON object: line 2, 4.",)
+    assert dataset.notes[1].endswith("skipped: expected a JSON object (lines 2, 4)")
     with pytest.raises(DataError, match=r"a.jsonl:1: expected a JSON object"):
         read(tmp_path, "a.jsonl", f"{{\n{good}"[2:].replace("{", "", 1))
 
@@ -79,7 +77,8 @@ def test_too_many_bad_rows_are_an_error_with_the_option_that_skips_them(tmp_path
 
     assert len(read(tmp_path, "a.csv", rows, 0.03)) == 97
     with pytest.raises(
-        DataError, match=r"3 of 100 rows cannot be used.*no label: line 99, 100, 101.*-rows 3%"
+        DataError,
+        match=r"3 of 100 rows cannot be used.*no label \(lines 99, 100, 101\)\. Correct.*-rows 3%",
     ):
         read(tmp_path, "a.csv", rows, 0.01)
 
@@ -95,12 +94,40 @@ def test_a_file_of_empty_texts_is_an_error(tmp_path: Path) -> None:
 
 
 def test_many_bad_rows_are_counted_and_some_are_listed(tmp_path: Path) -> None:
-    rows = "text,label\n" + "a,x\n" + "b,\n" * 50
+    rows = "text,label\n" + "a,x\n" * 1100 + "b,\n" * 1500
 
-    _, count, note = read(tmp_path, "a.csv", rows).notes
+    _, note = read(tmp_path, "a.csv", rows).notes
 
-    assert count == "50 rows that cannot be used were skipped."
-    assert note.endswith("14 and 38 more.")
+    assert note.startswith("1,500 rows that cannot be used were skipped: no label (lines 1102, ")
+    assert note.endswith("1112, 1113 and 1488 more)")
+
+
+@pytest.mark.parametrize("options", [{}, {"text_columns": ("text",), "label_columns": ("label",)}])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_requested_encoding_that_does_not_fit_is_named_with_the_first_line(
+    tmp_path: Path, name: str, options: dict[str, tuple[str, ...]]
+) -> None:
+    rows = [f"Größe {n}" for n in range(1500)]
+    as_json = [f'{{"text": "{text}", "label": "x"}}' for text in rows]
+    as_csv = ["text,label", *(f"{text},x" for text in rows)]
+    path = tmp_path / name
+    path.write_text("\n".join(as_csv if name == "a.csv" else as_json), encoding="cp1252")
+
+    for encoding in ("utf-8", "ascii"):
+        reading = ReadOptions(encoding=encoding, max_bad_rows=0.01, **options)  # type: ignore[arg-type]
+        first = 2 if name == "a.csv" else 1
+        message = rf"{name}: not {encoding.upper()}, .*1,500 of 1,500 rows .*line {first}\. Leave"
+        with pytest.raises(DataError, match=message):
+            load_dataset(str(path), reading)
+        with pytest.raises(DataError, match=message):
+            list(open_table(str(path), reading).text_batches(reading)[1])
+
+
+def test_too_many_bad_rows_are_reported_rather_than_that_no_column_is_left(tmp_path: Path) -> None:
+    rows = "words,kind,more\n" + "a,b\n" * 100
+
+    with pytest.raises(DataError, match=r"100 of 100 rows cannot be used.*lines 2, 3"):
+        read(tmp_path, "a.csv", rows, 0.01)
 
 
 def test_if_no_row_can_be_used_none_is_offered_to_be_skipped(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_joined_columns_that_are_all_empty_keep_texts_and_labels_together(tmp_pa
 
     assert dataset.texts.to_pylist() == ["Hello\nyou", "Bye\nnow"]
     assert dataset.require_labels().to_pylist() == ["a", "c"]
-    assert "no text: line 3" in dataset.notes[-1]
+    assert "no text (line 3)" in dataset.notes[-1]
 
 
 def test_values_of_nested_json_have_dotted_paths(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_titles_above_the_header_of_a_csv_file_are_not_read(
 
     assert dataset.texts.to_pylist() == TICKETS
     assert f"the header is in line {line}; lines above it are not read" in dataset.notes
-    assert f"no label: line {line + 31}." in dataset.notes
+    assert dataset.notes[-1].endswith(f"no label (line {line + 31})")
 
 
 def test_titles_are_recognized_by_the_columns_that_the_model_was_trained_on(

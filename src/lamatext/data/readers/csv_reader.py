@@ -391,7 +391,7 @@ class _Parser:
         is_good = np.ones(len(rows), bool)
         for number, (line, end) in enumerate(zip(lines[: len(rows)], ends, strict=False)):
             if not log.undecodable.isdisjoint(range(line, end)):
-                log.skip_row(line, f"holds bytes that are not {log.encoding.upper()}")
+                log.skip_undecodable(line)
                 is_good[number] = False
         kept = np.flatnonzero(is_good)
         log.line_of = lambda row: _item(lines, int(kept[row]))

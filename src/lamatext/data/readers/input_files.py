@@ -137,7 +137,7 @@ def read_blocks(
     """
     name, line = source_name(source), 1
     log = log or ReadLog(name)
-    log.unit = "line"
+    log.unit, log.is_encoding_requested = "line", encoding is not None
     decoder: LineDecoder | None = None
     incomplete: list[bytes] = []  # the pieces of a line whose end has not been read yet
     length = 0  # of that line

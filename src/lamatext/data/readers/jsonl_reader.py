@@ -40,14 +40,17 @@ _decode = json.JSONDecoder(
 def jsonl_table(name: str, blocks: Iterator[Block], log: ReadLog) -> Table:
     """Open a JSONL file as a table with one row per line.
 
-    The columns are the keys that occur in the first block of lines. The values of a nested object
-    are columns of their own, named by their dotted path: ``ticket.body``.
+    The columns are the keys that occur in the first block of lines with objects. The values of a
+    nested object are columns of their own, named by their dotted path: ``ticket.body``.
     """
-    first_block = next(blocks, None)
-    if first_block is not None and first_block.data.lstrip().startswith(b"["):
+    first_block = next(blocks, Block(b"", 1))
+    if first_block.data.lstrip().startswith(b"["):
         first_rows = _parse_array(first_block, blocks, log)
     else:
-        first_rows = _parse_rows(first_block, log, is_first=True) if first_block else []
+        parsed = (_parse_rows(block, log, is_first=True) for block in chain([first_block], blocks))
+        first_rows = next(filter(None, parsed), [])
+    if not first_rows:
+        log.check_bad_rows(log.bad_rows)
     columns = _columns_of(first_rows, name)
 
     def read(names: Sequence[str], convert: Convert) -> Iterator[pa.RecordBatch]:

@@ -1,11 +1,11 @@
 """Log of reading a data file: assumptions made and bad rows skipped, with line numbers."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from lamatext.errors import DataError, plural
 
-MAX_LISTED = 1000  # bad rows per fault that are kept with their line
-_SHOWN = 12  # lines per fault in a message
+_MAX_LISTED = 12  # lines per fault in a message
 
 
 class ReadLog:
@@ -21,6 +21,7 @@ class ReadLog:
         self.max_bad_rows = max_bad_rows
         self.format: str | None = None
         self.encoding = "utf-8"
+        self.is_encoding_requested = False
         self.separator: str | None = None
         self.quote = '"'
         self.header = True
@@ -29,7 +30,8 @@ class ReadLog:
         self.undecodable: set[int] = set()  # lines with bytes that are not in the encoding
         self.unit = "row"  # what ``line_of`` counts: "line" or "row"
         self.line_of: Callable[[int], int] | None = None  # of a row in the batch read last
-        self._lines: dict[str, list[int]] = {}
+        self._counts = Counter[str]()  # of the bad rows with each fault
+        self._lines: dict[str, list[int]] = {}  # of the first of them
 
     @property
     def is_strict(self) -> bool:
@@ -47,9 +49,18 @@ class ReadLog:
         if self.is_strict:
             raise DataError(f"{self.place(line)}: {fault}{advice}")
         self.bad_rows += 1
+        self._counts[fault] += 1
         lines = self._lines.setdefault(fault, [])
-        if len(lines) < MAX_LISTED:
+        if len(lines) < _MAX_LISTED:
             lines.append(line)
+
+    def skip_undecodable(self, line: int) -> None:
+        """Log a skipped row that has bytes that are not in the encoding."""
+        self.skip_row(line, self._undecodable_fault)
+
+    @property
+    def _undecodable_fault(self) -> str:
+        return f"bytes that are not {self.encoding.upper()}"
 
     def place(self, line: int) -> str:
         """Return the file name with a line or row number for a message, such as ``a.csv:3``."""
@@ -58,32 +69,37 @@ class ReadLog:
     def copy_layout(self, first: "ReadLog") -> None:
         """Copy the first shard's format and notes to the log of the whole source."""
         self.format, self.encoding, self.header = first.format, first.encoding, first.header
-        self.separator, self.quote = first.separator, first.quote
+        self.separator, self.quote, self.unit = first.separator, first.quote, first.unit
         self.notes += first.notes
 
     def add_bad_rows(self, other: "ReadLog") -> None:
         """Add the bad rows logged for a shard to the log of the whole source."""
         self.bad_rows += other.bad_rows
         for fault, lines in other._lines.items():
-            own = self._lines.setdefault(f"{other.name}: {fault}", [])
-            own.extend(lines[: MAX_LISTED - len(own)])
+            own_fault = f"{other.name}: {fault}"
+            self._counts[own_fault] += other._counts[fault]
+            own = self._lines.setdefault(own_fault, [])
+            own.extend(lines[: _MAX_LISTED - len(own)])
 
     def has_only(self, fault: str) -> bool:
         """Return whether all bad rows in the log have the given fault."""
         return set(self._lines) == {fault}
 
-    def bad_row_lines(self) -> list[str]:
-        """Return a log message for each kind of fault, with the line numbers of the bad rows."""
-        return [_sentence(fault, self.unit, lines) for fault, lines in self._lines.items()]
+    def faults(self) -> str:
+        """Return the faults of the bad rows in the log, each with its first lines."""
+        return "; ".join(
+            f"{fault} ({_places(self.unit, lines, self._counts[fault])})"
+            for fault, lines in self._lines.items()
+        )
 
-    def skipped_lines(self) -> list[str]:
-        """Return log messages with the number of skipped rows and the line numbers per fault."""
+    def skipped_rows(self) -> list[str]:
+        """Return a log message on the skipped rows, their faults and lines, or an empty list."""
         if not self.bad_rows:
             return []
         skipped = plural(
             self.bad_rows, "row that cannot be used was", "rows that cannot be used were"
         )
-        return [f"{skipped} skipped.", *self.bad_row_lines()]
+        return [f"{skipped} skipped: {self.faults()}"]
 
     def check_bad_rows(self, rows: int, separator: str | None = None) -> None:
         """Raise DataError if too many bad rows of the file were logged.
@@ -93,6 +109,7 @@ class ReadLog:
         share = self.bad_rows / max(rows, 1)
         if self.max_bad_rows is None or share <= self.max_bad_rows:
             return
+        self._check_requested_encoding(rows)
         hint = "" if separator is None else (
             " The labels look like several per text: with "
             f"--label-separator '{separator}' an empty cell means that none applies."
@@ -105,12 +122,22 @@ class ReadLog:
             advice += f", or skip them with --max-bad-rows {needed:g}%"
         raise DataError(
             f"{self.name}: {self.bad_rows:,} of {rows:,} rows cannot be used, more than the "
-            f"allowed {100 * self.max_bad_rows:g} %: {' '.join(self.bad_row_lines())} {advice}."
-            f"{hint}"
+            f"allowed {100 * self.max_bad_rows:g} %: {self.faults()}. {advice}.{hint}"
         )
 
+    def _check_requested_encoding(self, rows: int) -> None:
+        """Raise DataError if most bad rows of the file are not in the requested encoding."""
+        count = self._counts[self._undecodable_fault]
+        if self.is_encoding_requested and 2 * count > self.bad_rows:
+            raise DataError(
+                f"{self.name}: not {self.encoding.upper()}, which --encoding names: "
+                f"{count:,} of {rows:,} rows have bytes that are not, the first in line "
+                f"{self._lines[self._undecodable_fault][0]}. Leave --encoding out to have the "
+                "encoding detected, or name another one."
+            )
 
-def _sentence(fault: str, unit: str, lines: list[int]) -> str:
-    shown = ", ".join(f"{line:,}" for line in lines[:_SHOWN])
-    more = f" and {len(lines) - _SHOWN:,} more" if len(lines) > _SHOWN else ""
-    return f"{fault}: {unit} {shown}{more}."
+
+def _places(unit: str, lines: list[int], count: int) -> str:
+    """Format the first of ``count`` lines or rows, without separators of thousands."""
+    more = f" and {count - len(lines)} more" if count > len(lines) else ""
+    return f"{unit}{'' if count == 1 else 's'} {', '.join(map(str, lines))}{more}"

@@ -1,7 +1,8 @@
 """The table that every file reader returns: string columns that can be read once, in batches."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
@@ -107,7 +108,9 @@ class Table:
         if texts is None:
             first = next(batches)
             strings = with_strings(first, first.schema.names, self.name)
-            detected = detect_text_by_content(pa.Table.from_batches([strings]), self.name)
+            rows = pa.Table.from_batches([strings])
+            with self._bad_rows_first(len(rows), batches):
+                detected = detect_text_by_content(rows, self.name)
             texts = detected.text_columns
             self.log.notes.extend(detected.reasons)
             batches = chain([first], batches)
@@ -131,7 +134,8 @@ class Table:
         else:
             batches = self._read(None, all_lines=options.keep_lines)
             rows = pa.Table.from_batches([batch.rows for batch in batches] or [self._no_rows()])
-            detected = detect_by_content(rows, texts, labels, self.name, exclude=extra)
+            with self._bad_rows_first(len(rows)):
+                detected = detect_by_content(rows, texts, labels, self.name, exclude=extra)
             texts, labels = detected.text_columns, detected.label_columns
             self.log.notes.extend(detected.reasons)
         parsed = with_label_lists([batch.rows for batch in batches], labels, self.name)
@@ -187,6 +191,16 @@ class Table:
         """Log why the text and label columns of the table were chosen."""
         if self.log.format in _NAMED_COLUMNS and len(self.columns) > 1:
             self.log.notes.extend(explain_choice(self.columns, options, texts, labels))
+
+    @contextmanager
+    def _bad_rows_first(self, rows: int, rest: Iterable[pa.RecordBatch] = ()) -> Iterator[None]:
+        """Report too many bad rows of the table instead of the columns that are then not found."""
+        try:
+            yield
+        except DataError:
+            rows += sum(map(len, rest))
+            self.log.check_bad_rows(rows + self.log.bad_rows)
+            raise
 
     def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:
         """Add the training file's group and time columns to the options if the table has them."""
@@ -301,13 +315,13 @@ def _usable_rows(
     separator = label_separator(all_labels) if is_joined else None
     log.check_bad_rows(used + log.bad_rows, separator)
     if not used:
-        raise DataError(f"{log.name}: no rows that can be used. {' '.join(log.bad_row_lines())}")
+        raise DataError(f"{log.name}: no rows that can be used: {log.faults()}.")
     return Dataset(
         texts=pa.chunked_array(texts, pa.large_string()),
         labels=all_labels,
         source=source,
         layout=layout,
-        notes=(*log.notes, *log.skipped_lines()),
+        notes=(*log.notes, *log.skipped_rows()),
         group_values=_column(extra, layout.group_column),
         times=parse_times(_column(extra, layout.time_column), layout.time_column, log.name),
         time_values=_column(extra, layout.time_column),

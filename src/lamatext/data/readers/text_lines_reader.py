@@ -33,7 +33,7 @@ def usable_lines(block: Block, log: ReadLog) -> list[tuple[int, str]]:
     lines = list(block.lines())
     for number, _ in lines if log.undecodable else ():
         if number in log.undecodable:
-            log.skip_row(number, f"holds bytes that are not {log.encoding.upper()}")
+            log.skip_undecodable(number)
     return [line for line in lines if line[0] not in log.undecodable]
 
 

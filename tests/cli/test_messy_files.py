@@ -55,6 +55,26 @@ def test_a_semicolon_file_in_cp1252_needs_no_options_now_or_later(
         assert "5 €" in next(csv.DictReader(file))["Inhalt"]
 
 
+def test_the_notes_on_a_file_name_it_once(lamatext: Command, place: Path) -> None:
+    table = tickets() | {"Inhalt": ["", *tickets()["Inhalt"][1:]]}
+    write_tickets(place / "tickets.csv", table, delimiter=";", encoding="cp1252")
+    content = (place / "tickets.csv").read_bytes()
+
+    cleaned = lamatext("clean", "tickets.csv", "--out", "o.csv", "--max-bad-rows", "2%")
+    piped = lamatext("clean", "-", "--format", "csv", "--out", "p.csv", "--max-bad-rows", "2%",
+                     stdin=content)  # fmt: skip
+    predicted = lamatext("predict", "model", "tickets.csv", "--text-column", "Inhalt")
+
+    for answer, name in ((cleaned, "tickets.csv"), (piped, "standard input")):
+        assert answer.status == 0, answer.err
+        section = answer.err.partition("59 texts")[0]
+        assert section.startswith(f"Data\n  {name}: texts from column 'Inhalt', labels from")
+        assert section.count(f"{name}:") == 1
+        assert "\n  separator ;, detected" in section
+        assert "\n  1 row that cannot be used was skipped: no text (line 2)\n" in section
+    assert predicted.err.startswith("tickets.csv: texts from 'Inhalt'\n  separator ;, detected")
+
+
 def test_a_remembered_column_wins_over_a_usual_name(lamatext: Command, place: Path) -> None:
     table = tickets() | {"text": ["see Inhalt"] * 60}
     write_tickets(place / "tickets.csv", table)

@@ -169,9 +169,7 @@ def test_the_reason_is_named_if_names_decide_or_a_trained_column_is_missing() ->
     missing = explain_choice(columns, trained, ("text",), ("label",))
     requested = explain_choice(columns, ReadOptions(("text",), ("label",)), ("text",), ("label",))
 
-    assert by_name == [
-        "texts and labels chosen by name; --text-column and --label-column name others"
-    ]
+    assert by_name == ["columns chosen by name; --text-column and --label-column name others"]
     assert missing == [
         "texts chosen by name; --text-column names others",
         "labels chosen as in training",

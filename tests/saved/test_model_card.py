@@ -133,7 +133,14 @@ def test_the_card_names_files_without_their_folders(config: dict[str, Any]) -> N
 
 @pytest.mark.parametrize(
     ("source", "title"),
-    [("r8", "r8"), ("hf:a/b", "hf:a/b"), ("-", "stdin"), ("..", ".."), (".", "."), ("a/b/", "b")],
+    [
+        ("r8", "r8"),
+        ("hf:a/b", "hf:a/b"),
+        ("-", "standard input"),
+        ("..", ".."),
+        (".", "."),
+        ("a/b/", "b"),
+    ],
 )
 def test_a_source_is_named_in_titles_without_its_folders(source: str, title: str) -> None:
     assert source_title(source) == title

@@ -9,6 +9,7 @@ import typer
 
 from lamatext.atomic_write import unfinished_until_end
 from lamatext.cli import options, output
+from lamatext.data.read_options import source_name
 from lamatext.errors import plural
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _read(data: str, reading: "ReadOptions", progress: "Progress") -> "Dataset":
     from lamatext.data.sources import load_dataset
     from lamatext.views.terminal_dataset import class_line, label_hints, show_reading
 
-    progress.stage(f"reading {data}")
+    progress.stage(f"reading {source_name(data)}")
     dataset = load_dataset(data, reading)
     if reading.merge_labels:
         dataset = merge_label_variants(dataset)

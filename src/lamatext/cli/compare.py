@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamatext.cli import options, output
+from lamatext.data.read_options import source_name
 
 if TYPE_CHECKING:
     from lamatext.comparison import Comparison
@@ -78,7 +79,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     with output.explain_interrupt(lambda: "a comparison is saved only when it is complete"):
         with output.progress(quiet=quiet) as progress:
             options.check_device(device)
-            progress.stage(f"reading {data}")
+            progress.stage(f"reading {source_name(data)}")
             sources = DataSources(data, test, validation, reading=reading)
             splits = read_splits(sources, settings, progress)
             summary = show_dataset(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamatext.cli import options, output
+from lamatext.data.read_options import source_name
 from lamatext.errors import ConfigError, DataError, plural
 from lamatext.progress import Progress
 
@@ -63,10 +64,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     _check_target(target_accuracy)
     measured: dict[str, Faithfulness | CoveragePoint] = {}
     with output.progress(quiet=quiet) as progress:
-        progress.stage(f"reading {data}")
+        progress.stage(f"reading {source_name(data)}")
         test = load_evaluation_data(model, data, reading)
         show_reading(test.texts, progress)
-        progress.note(f"{data}: {test.about}")
+        progress.note(f"{source_name(data)}: {test.about}")
         progress.stage("predicting", len(test.texts))
         scores, texts_per_second = score_saved_model(model, test.texts, progress)
         if target_accuracy is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamatext.cli import options, output
+from lamatext.data.read_options import source_name
 
 if TYPE_CHECKING:
     from lamatext.data.read_options import ReadOptions
@@ -42,10 +43,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     options.check_outputs(pages=[out], force=force, inputs=(data,), models=(model,))
     load_config(model)
     with output.progress(quiet=quiet) as progress:
-        progress.stage(f"reading {data}")
+        progress.stage(f"reading {source_name(data)}")
         test = load_evaluation_data(model, data, reading)
         show_reading(test.texts, progress)
-        progress.note(f"{data}: {test.about}")
+        progress.note(f"{source_name(data)}: {test.about}")
         findings = collect_findings(model, test, seed=seed, progress=progress)
         write_report(findings, out, title=title)
     console = output.out()

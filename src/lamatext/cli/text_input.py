@@ -54,10 +54,10 @@ class TextInput:
         """Print notes on how the text input was read (unless ``quiet``) and on skipped rows."""
         name, log = self.table.name, self.table.log
         if not quiet:
-            if len(self.table.columns) > 1:
-                output.message(f"{name}: texts from {', '.join(map(repr, self.columns))}")
-            for note in log.notes:
-                output.message(f"{name}: {note}")
+            is_chosen = len(self.table.columns) > 1
+            chosen = [f"texts from {', '.join(map(repr, self.columns))}"] if is_chosen else []
+            for number, note in enumerate([*chosen, *log.notes]):
+                output.message(f"  {note}" if number else f"{name}: {note}")
         for skipped in log.skipped_rows():
             are = "It is" if log.bad_rows == 1 else "They are"
             output.message(f"lamatext: {name}: {skipped}. {are} not in the result.")

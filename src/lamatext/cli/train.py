@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from lamatext.cli import options, output
+from lamatext.data.read_options import source_name
 from lamatext.errors import DataError, plural
 from lamatext.progress import Progress
 
@@ -213,7 +214,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         _join_processes(devices, device),
         output.progress(quiet=quiet) as progress,
     ):
-        progress.stage(f"reading {data}")
+        progress.stage(f"reading {source_name(data)}")
         sources = DataSources(
             data,
             test,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from lamatext.cli import options, output
+from lamatext.data.read_options import source_name
 from lamatext.errors import ConfigError, plural
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         TrialDisplay(started + limits.seconds, quiet=quiet) as display,
     ):
         options.check_device(device)
-        display.stage(f"reading {data}")
+        display.stage(f"reading {source_name(data)}")
         splits = read_splits(DataSources(data, test, validation, reading=reading), settings)
         task = TuningTask(
             tuning_splits(splits, settings.seed),

@@ -165,9 +165,10 @@ def explain_choice(
 
 
 def _reason(by: str, kinds: Sequence[tuple[str, str]]) -> str:
-    contents, options = (" and ".join(parts) for parts in zip(*kinds, strict=True))
-    others = f"; {options} {'names' if len(kinds) == 1 else 'name'} others"
-    return f"{contents} chosen {by}{others if by == 'by name' else ''}"
+    options = " and ".join(option for _, option in kinds)
+    contents, name = (kinds[0][0], "names") if len(kinds) == 1 else ("columns", "name")
+    others = f"; {options} {name} others" if by == "by name" else ""
+    return f"{contents} chosen {by}{others}"
 
 
 def check_column(columns: Sequence[str], requested: str, name: str, option: str) -> None:

@@ -10,9 +10,14 @@ DEFAULT_MAX_BAD_ROWS = 0.01  # share of rows that training skips
 JOINT = "\n"  # between the values of several text columns
 
 
+def source_name(source: str) -> str:
+    """Return the name of a data source for messages, which for ``-`` is "standard input"."""
+    return "standard input" if source == "-" else source
+
+
 def source_title(source: str) -> str:
     """Return a short name of a data source (the base name of a path) for titles and model cards."""
-    name = "stdin" if source == "-" else Path(source).name
+    name = Path(source_name(source)).name
     return source if source.startswith("hf:") or not name else name
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from lamatext.data.column_detection import label_separator
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import class_counts, label_variants
+from lamatext.data.read_options import source_name
 from lamatext.data.summary import Summary, summarize_dataset
 from lamatext.errors import plural
 from lamatext.progress import Progress
@@ -62,11 +63,11 @@ def show_reading(dataset: Dataset, progress: Progress) -> None:
     """Print how a dataset was read, with its columns and any skipped rows."""
     layout = dataset.layout
     progress.note(
-        f"{dataset.source}: texts from {_columns(layout.text_columns)}, "
+        f"{source_name(dataset.source)}: texts from {_columns(layout.text_columns)}, "
         f"labels from {_columns(layout.label_columns)}"
     )
     for note in dataset.notes:
-        progress.note(f"{dataset.source}: {note}")
+        progress.note(note)
 
 
 class LabelHint(NamedTuple):

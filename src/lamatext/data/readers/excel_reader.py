@@ -14,8 +14,8 @@ from xml.parsers.expat import (  # nosec B407 # only counts tags, before openpyx
 
 import pyarrow as pa
 
-from lamatext.data.read_options import MAX_RECORD
-from lamatext.data.readers.input_files import missing_file_error, record_too_long, source_name
+from lamatext.data.read_options import MAX_RECORD, source_name
+from lamatext.data.readers.input_files import missing_file_error, record_too_long
 from lamatext.data.readers.parquet_reader import open_binary
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import Table

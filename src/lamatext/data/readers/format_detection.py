@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from lamatext.data.read_options import Layout, ReadOptions
+from lamatext.data.read_options import Layout, ReadOptions, source_name
 from lamatext.data.readers.csv_reader import (
     SEPARATOR_LINE,
     SEPARATORS,
@@ -26,7 +26,6 @@ from lamatext.data.readers.input_files import (
     decompressed_suffix,
     missing_file_error,
     read_blocks,
-    source_name,
 )
 from lamatext.data.readers.jsonl_reader import jsonl_table
 from lamatext.data.readers.parquet_reader import parquet_table

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from lamatext.data.read_options import MAX_RECORD
+from lamatext.data.read_options import MAX_RECORD, source_name
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.text_encoding import LineDecoder, decode_stream, wide_encoding
 from lamatext.errors import DataError
@@ -26,11 +26,6 @@ _BINARY_FORMATS = {
     b"\xd0\xcf\x11\xe0": "an old office document",
     b"\x89PNG": "an image",
 }
-
-
-def source_name(source: str) -> str:
-    """Return the name of an input file for messages ("stdin" for ``-``)."""
-    return "stdin" if source == "-" else source
 
 
 def decompressed_suffix(path: Path) -> str:

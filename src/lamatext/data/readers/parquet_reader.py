@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lamatext.data.read_options import MAX_RECORD
+from lamatext.data.read_options import MAX_RECORD, source_name
 from lamatext.data.readers.input_files import (
     decompressed_suffix,
     missing_file_error,
     read_chunks,
     record_too_long,
-    source_name,
 )
 from lamatext.data.readers.parquet_pages import (
     DELTA_BYTE_ARRAY,

@@ -1,5 +1,6 @@
 """Fuzz targets of the readers: file formats, label folders, suspects and probabilities."""
 
+import bz2
 import gzip
 import io
 import json
@@ -147,12 +148,21 @@ def check_compressed(data: bytes) -> None:
     """Read a compressed file: the first byte selects name and codec of the other bytes."""
     selected, content = data[:1], data[1:]
     name = ("a.csv.gz", "a.jsonl.zst", "a.txt.gz", "a.parquet.gz")[selected[0] & 3 if data else 0]
+    if selected and selected[0] & 8:
+        name = "a.csv.bz2"
     if selected and selected[0] & 4:  # compress valid content of the format anew
-        codec = "gzip" if name.endswith("gz") else "zstd"
-        content = pa.Codec(codec).compress(content, asbytes=True)
+        content = _compress(content, name)
     path = scratch_folder() / name
     path.write_bytes(content)
     check_file(path)
+
+
+def _compress(content: bytes, name: str) -> bytes:
+    if name.endswith(".bz2"):
+        return bz2.compress(content)
+    codec = pa.Codec("gzip" if name.endswith("gz") else "zstd")
+    compressed: bytes = codec.compress(content, asbytes=True)
+    return compressed
 
 
 def check_excel(data: bytes) -> None:
@@ -351,11 +361,12 @@ def _compressed_inputs() -> tuple[list[bytes], tuple[bytes, ...], list[bytes]]:
         *(b"\2" + gzip.compress(data, mtime=0) for data in LINES),
         *(b"\3" + gzip.compress(data, mtime=0) for data in _parquet_seeds()[:2]),
         *(b"\4" + data for data in CSV),
+        *(b"\10" + bz2.compress(data) for data in CSV),
         *(b"\5" + data for data in JSONL),
     ]
     member = gzip.compress(b"a" * (1 << 24), 9, mtime=0)
     bomb = b"\2" + member * (BOMB_BYTES >> 24)  # members of a gzip file are read as one
-    return seeds, (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"), [bomb]
+    return seeds, (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"BZh9"), [bomb]
 
 
 @cache

@@ -28,9 +28,9 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A CSV, TSV, JSONL, Parquet, Excel or fastText file (also .gz, .zst), a folder with "
-        "one folder per label or with Parquet or JSONL files, a pattern of files, - for stdin, "
-        "hf:OWNER/NAME, or a name that `lamatext data` lists.",
+        help="A CSV, TSV, JSONL, Parquet, Excel or fastText file (also .gz, .bz2, .zst), a folder "
+        "with one folder per label or with Parquet or JSONL files, a pattern of files, - for "
+        "stdin, hf:OWNER/NAME, or a name that `lamatext data` lists.",
     ),
 ]
 

@@ -1,4 +1,6 @@
+import bz2
 import gzip
+import lzma
 import os
 import re
 import resource
@@ -47,7 +49,15 @@ BAD = {
     ),
     "cut utf-16": ("a.csv", "text,label\na,1\n".encode("utf-16")[:-1], "not utf-16-le text"),
     "binary": ("a.csv", bytes(range(256)) * 9, "a.csv: full of control characters"),
-    "zip": ("a.csv", b"PK\x03\x04abc", "a zip archive.*Save the data as CSV"),
+    "zip": ("a.csv", b"PK\x03\x04abc", "a zip archive.*Unpack an archive, or save the data as CSV"),
+    "xz": ("a.csv", lzma.compress(b"text,label\na,1\n"), "a.csv: this is an .xz file.*Unpack"),
+    "named zip": (
+        "a.csv.zip",
+        b"PK\x03\x04abc",
+        ".zip files are not read. Unpack it; .*.bz2, .zst",
+    ),
+    "named xz": ("a.csv.XZ", b"\xfd7zXZ", ".xz files are not read. Unpack it"),
+    "tar": ("a.tar.gz", gzip.compress(b"a"), ".tar files are not read. Unpack it"),
     "bad json": ("a.jsonl", b'{"text": "a"}\n{"text":\n', "a.jsonl:2: expected a JSON object"),
     "deep json": ("a.jsonl", b'{"a":' + b"[" * 200_000, "a.jsonl:1: .*nested too deeply"),
     "not an object": ("a.jsonl", b'{"text": "a"}\n[1]\n', r"a.jsonl:2: .*\[1\].*not an object"),
@@ -62,6 +72,8 @@ BAD = {
     "not xlsx": ("a.xlsx", b"PK", "a.xlsx: not a readable .xlsx workbook"),
     "truncated gz": ("a.csv.gz", gzip.compress(b"text,label\na,1\n")[:-9], "cut short or damaged"),
     "not gz": ("a.csv.gz", b"text,label\n", "its name says gzip, its content does not"),
+    "truncated bz2": ("a.csv.bz2", bz2.compress(b"text,label\na,1\n")[:-9], "cut short or damaged"),
+    "not bz2": ("a.csv.bz2", b"text,label\n", "its name says bz2, its content does not"),
     "damaged zst": ("a.csv.zst", b"\x28\xb5\x2f\xfd garbage", "cut short or damaged"),
     "not parquet": ("a.parquet", b"text,label\na,b\n", "not a readable Parquet file .*Write it"),
     "nested labels": ("a.jsonl", b'{"text": "a", "labels": [["x"]]}', "a.jsonl:1: .*one value or"),
@@ -209,6 +221,7 @@ def test_a_label_folder_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
 LONG: dict[str, tuple[str, bytes, str]] = {
     "line": ("a.txt", b"short\n" + b"a" * 2_000_000 + b"\n", "a.txt:2: a record longer than 1 MB"),
     "last line": ("a.txt", b"short\n" + b"a" * 2_000_000, "a.txt:2: a record longer than 1 MB"),
+    "bz2": ("a.txt.bz2", bz2.compress(b"a" * 2_000_000), "a.txt.bz2:1: a record longer than 1 MB"),
     "gzip": ("a.txt.gz", gzip.compress(b"a" * 2_000_000), "a.txt.gz:1: a record longer than 1 MB"),
     "json": ("a.jsonl", b'{"text": "' + b"a" * 2_000_000 + b'"}', "a.jsonl:1: a record longer"),
     "field": (

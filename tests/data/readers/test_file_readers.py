@@ -1,6 +1,8 @@
+import bz2
 import gzip
 import io
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,11 +62,19 @@ def test_windows_line_ends_are_not_part_of_a_value(tmp_path: Path) -> None:
     assert pairs(source) == [("good", "1"), ("bad", "0")]
 
 
-@pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_compressed_files_are_decompressed(tmp_path: Path, codec: str) -> None:
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+}
+
+
+@pytest.mark.parametrize(("suffix", "compress"), COMPRESS.items())
+def test_compressed_files_are_decompressed(
+    tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]
+) -> None:
     content = b"text,label\n" + b"good,1\n" * 100_000
-    suffix = {"gzip": ".gz", "zstd": ".zst"}[codec]
-    source = written(tmp_path, f"a.csv{suffix}", pa.Codec(codec).compress(content, asbytes=True))
+    source = written(tmp_path, f"a.csv{suffix}", compress(content))
 
     assert pairs(source) == [("good", "1")] * 100_000
 

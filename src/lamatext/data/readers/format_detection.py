@@ -22,6 +22,8 @@ from lamatext.data.readers.csv_reader import (
 )
 from lamatext.data.readers.excel_reader import excel_table
 from lamatext.data.readers.input_files import (
+    OTHER_ARCHIVES,
+    UNPACK,
     Block,
     decompressed_suffix,
     missing_file_error,
@@ -168,6 +170,8 @@ def _format_by_name(source: str) -> str | None:
     if suffix not in FORMAT_OF_SUFFIX:
         if not Path(source).exists():
             raise missing_file_error(source)
+        if suffix in OTHER_ARCHIVES:
+            raise DataError(f"{source}: {suffix} files are not read. {UNPACK}.")
         raise DataError(
             f"{source}: the extension '{suffix}' is not that of a known format. Name the format "
             f"with --format, one of {', '.join(FORMATS)}, or convert the file."

@@ -17,11 +17,19 @@ from lamatext.errors import DataError
 
 CHUNK = 1 << 18  # bytes read at a time: small, so that streaming needs little memory
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    **{f"BZh{level}".encode(): "bz2" for level in range(1, 10)},
+}
 _CONTROLS = bytes(code for code in range(0x20) if chr(code) not in "\t\n\r\f\x1b")
-_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
+_SUFFIXES = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+OTHER_ARCHIVES = {".zip", ".xz", ".lzma", ".7z", ".rar", ".tar", ".tgz", ".lz4", ".br", ".z"}
+UNPACK = f"Unpack it; the compressed files that are read are {', '.join(_SUFFIXES)}"
 _BINARY_FORMATS = {
     b"PK\x03\x04": "a zip archive or an office document",
+    b"\xfd7zXZ": "an .xz file",
+    b"7z\xbc\xaf": "a .7z archive",
     b"%PDF": "a PDF document",
     b"\xd0\xcf\x11\xe0": "an old office document",
     b"\x89PNG": "an image",
@@ -201,8 +209,8 @@ def _check_is_text(head: bytes, name: str) -> None:
     for magic, kind in _BINARY_FORMATS.items():
         if head.startswith(magic):
             raise DataError(
-                f"{name}: this is {kind}, expected text. Save the data as CSV, TSV, JSONL, Parquet "
-                "or .xlsx; an Excel file needs a name that ends with .xlsx."
+                f"{name}: this is {kind}, expected text. Unpack an archive, or save the data as "
+                "CSV, TSV, JSONL, Parquet or .xlsx; the name of an Excel file must end with .xlsx."
             )
     controls = len(head) - len(head.translate(None, _CONTROLS))
     is_utf8 = "\ufffd" not in head[:-3].decode(errors="replace")

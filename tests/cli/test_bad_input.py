@@ -53,6 +53,10 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     # the data
     "no file": (("train", "nothere.csv", "--out", "run"), r"nothere.csv: no such file"),
     "near file": (("train", "tow.csv", "--out", "run"), r"Did you mean two.csv\?"),
+    "far from files": (("train", "nosuch.csv", "--out", "run"), "no such file. Check the path"),
+    "far from sets": (("train", "great", "--out", "run"), "name of a data set. `lamatext data`"),
+    "a URL": (("train", "https://a.org/b.csv?c=1", "--out", "run"), "URLs are not read. Download"),
+    "a model": (("train", "model", "--out", "run"), "model: this is a saved model, not data"),
     "no folder": (("train", "no/where.csv", "--out", "run"), "and no folder no"),
     "no set": (("train", "imbd", "--out", "run"), "name of a data set. Did you mean"),
     "empty file": (("train", "empty.csv", "--out", "run"), r"empty.csv: the file is empty"),
@@ -141,6 +145,10 @@ CASES: dict[str, tuple[tuple[str, ...], str]] = {
     # predict, explain, evaluate
     "INPUT and --text": (("predict", "model", "two.csv", "--text", "a"), "not both"),
     "neither": (("predict", "model"), "nothing to predict. Give an INPUT"),
+    "a text": (("predict", "model", "it's a film."), "Give a text as: --text 'it'.*'s a film.'$"),
+    "text without spaces": (("predict", "model", "这部电影"), "Give a text as: --text '?这部电影"),
+    "a long text": (("explain", "model", "a film " * 100), r"Give a text as: --text 'a .*\.\.\.'$"),
+    "a path": (("predict", "model", "my file.csv"), "my file.csv: no such file. Check the path"),
     "no input file": (("predict", "model", "nothere.csv"), "nothere.csv: no such file"),
     "input empty": (("predict", "model", "empty.csv"), "empty.csv: the file is empty"),
     "input latin": (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lamatext.cli import options, output
-from lamatext.cli.text_input import TextInput
+from lamatext.cli.text_input import TextInput, check_is_no_text
 from lamatext.errors import ConfigError, plural
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def _check_arguments(source: str | None, text: list[str] | None, out: Path | Non
     if (source is None) == (not text):
         problem = "nothing to explain." if source is None else "expected one of the two."
         raise ConfigError(f"{problem} Give an INPUT (a file, or - for stdin) or --text.")
+    check_is_no_text(source)
     if out is not None and (source is None or out.suffix not in (".jsonl", ".ndjson")):
         raise ConfigError(
             f"--out {out}: expected a .jsonl file for the explanations of an INPUT. "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lamatext.cli import options, output
-from lamatext.cli.text_input import TextInput
+from lamatext.cli.text_input import TextInput, check_is_no_text
 from lamatext.errors import ConfigError, plural
 from lamatext.progress import Progress
 from lamatext.views.formatting import label_names, one_line, terminal_text
@@ -243,6 +243,7 @@ def _check_input(source: str | None, text: list[str] | None) -> None:
         raise ConfigError("give either an INPUT (a file, or - for stdin) or --text, not both.")
     if source is None and text is None:
         raise ConfigError("nothing to predict. Give an INPUT (a file, or - for stdin) or --text.")
+    check_is_no_text(source)
 
 
 def _show_written(rows: int, out: str, model: Path) -> None:

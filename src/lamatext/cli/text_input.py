@@ -1,17 +1,35 @@
 """Text input of ``predict``, ``explain`` and ``drift``, read like the model's training file."""
 
+import glob
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamatext.cli import output
+from lamatext.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lamatext.data.read_options import ReadOptions
     from lamatext.data.readers.table import Table
+
+
+def check_is_no_text(source: str | None) -> None:
+    """Raise ConfigError if the name of a command's input is a text, not that of a file."""
+    from lamatext.data.readers.format_detection import FORMAT_OF_SUFFIX
+    from lamatext.data.readers.input_files import decompressed_suffix
+
+    if source is None or (source.isascii() and not any(map(str.isspace, source.strip()))):
+        return
+    is_file_name = decompressed_suffix(Path(source)) in FORMAT_OF_SUFFIX
+    if not is_file_name and not glob.glob(source):  # noqa: PTH207 - the name may be too long
+        text = source if len(source) <= 60 else f"{source[:57]}..."
+        raise ConfigError(
+            f"no file has the name {text!r}. Give a text as: --text {shlex.quote(text)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

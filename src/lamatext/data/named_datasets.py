@@ -116,7 +116,7 @@ def find_entry(name: str) -> NamedDataset:
     """Return the catalog entry of a named dataset, or raise DataError if the name is unknown."""
     entry = CATALOG.get(name)
     if entry is None:
-        near = get_close_matches(name.lower(), CATALOG, n=1, cutoff=0.4)
+        near = get_close_matches(name.lower(), CATALOG, n=1, cutoff=0.55)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise DataError(
             f"{name}: neither a file or folder nor the name of a data set.{hint} "

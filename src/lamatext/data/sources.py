@@ -1,5 +1,6 @@
 """Data sources: loading a file, a folder, stdin, a named dataset or a Hugging Face Hub dataset."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from lamatext.data.readers.hub_reader import PREFIX, hub_splits, hub_table
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import DEFAULTS, Table
 from lamatext.errors import DataError
+
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
 def load_dataset(source: str, options: ReadOptions = DEFAULTS, *, split: str = "train") -> Dataset:
@@ -62,9 +65,15 @@ def has_test_split(source: str) -> bool:
 
 
 def _is_named_dataset(source: str) -> bool:
-    """Return whether a data source is a named dataset; raise DataError if it looks misspelled."""
+    """Return whether a data source is a named dataset.
+
+    Raises:
+        DataError: if it looks like a misspelled name, or is a URL.
+    """
     if source in CATALOG:
         return True
+    if _URL.match(source):
+        raise DataError(f"{source}: URLs are not read. Download the file and give its name.")
     if source == "-" or source.startswith(PREFIX):
         return False
     path = Path(source)

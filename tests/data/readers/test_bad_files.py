@@ -34,6 +34,8 @@ def written(folder: Path, name: str, content: bytes | str) -> str:
 
 BAD = {
     "empty file": ("a.csv", b"", "a.csv: the file is empty"),
+    "empty Parquet": ("a.parquet", b"", "a.parquet: the file is empty"),
+    "empty Excel": ("a.xlsx", b"", "a.xlsx: the file is empty"),
     "empty text": ("a.txt", b"", "a.txt: the file is empty"),
     "two headers": ("a.csv", b"text,text,label\na,b,c\n", "2 columns are named 'text'"),
     "empty jsonl": ("a.jsonl", b"\n\n", "a.jsonl: the file is empty"),
@@ -130,6 +132,18 @@ def test_a_missing_file_is_reported_with_a_similar_name(tmp_path: Path, name: st
 
     with pytest.raises(DataError, match=r"no such file. Did you mean .*review.csv"):
         load_dataset(str(tmp_path / name))
+
+
+def test_a_missing_file_is_compared_without_the_extension(tmp_path: Path) -> None:
+    for name in ("reviews.csv", "reviews.jsonl", "out.jsonl"):
+        written(tmp_path, name, "")
+
+    with pytest.raises(DataError, match=r"Did you mean .*reviews.csv\?"):
+        load_dataset(str(tmp_path / "Review.csv"))
+    with pytest.raises(DataError, match=r"Did you mean .*reviews.jsonl\?"):
+        load_dataset(str(tmp_path / "review.jsonl"))
+    with pytest.raises(DataError, match=r"no such file. Check the path"):
+        load_dataset(str(tmp_path / "nosuch.jsonl"))
 
 
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:

@@ -84,6 +84,8 @@ def _text_files(folder: Path) -> list[Path]:
 def _missing_split_message(root: Path, split: str) -> str:
     if split != "train" and (folder_has_split(root, "train") or _label_folders(root)):
         return f"{root}: the folder has no {split} split. Add {root / split} or {split}.csv."
+    if (root / "config.json").is_file() and any(root.glob("*.safetensors")):
+        return f"{root}: this is a saved model, not data. Name a file or folder with texts."
     files = sorted(path.name for path in root.iterdir() if is_table_file(path))
     if files:
         return f"{root}: a folder without {split}.csv. Name one of its files: {root / files[0]}."

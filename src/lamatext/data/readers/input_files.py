@@ -26,6 +26,7 @@ _CONTROLS = bytes(code for code in range(0x20) if chr(code) not in "\t\n\r\f\x1b
 _SUFFIXES = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 OTHER_ARCHIVES = {".zip", ".xz", ".lzma", ".7z", ".rar", ".tar", ".tgz", ".lz4", ".br", ".z"}
 UNPACK = f"Unpack it; the compressed files that are read are {', '.join(_SUFFIXES)}"
+_SIMILAR = 0.65  # of two names, without their extensions, to suggest one for the other
 _BINARY_FORMATS = {
     b"PK\x03\x04": "a zip archive or an office document",
     b"\xfd7zXZ": "an .xz file",
@@ -103,9 +104,15 @@ def missing_file_error(source: str) -> DataError:
     path = Path(source)
     if not path.parent.is_dir():
         return DataError(f"{source}: no such file, and no folder {path.parent}. Check the path.")
-    near = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], 1, 0.5)
-    hint = f"Did you mean {path.with_name(near[0])}?" if near else "Check the path."
+    paths = sorted(path.parent.iterdir(), key=lambda other: other.suffix == path.suffix)
+    others = {_stem(other): other for other in paths}  # of equal stems the last
+    near = get_close_matches(_stem(path), others, 1, _SIMILAR)
+    hint = f"Did you mean {others[near[0]]}?" if near else "Check the path."
     return DataError(f"{source}: no such file. {hint}")
+
+
+def _stem(path: Path) -> str:
+    return path.name.lower().partition(".")[0] or path.name.lower()
 
 
 class Block(NamedTuple):

@@ -239,7 +239,10 @@ def open_binary(source: str) -> pa.NativeFile:
         or decompressed_suffix(path) != path.suffix.lower()
         or (path.exists() and not path.is_file())
     )
-    return _copy_to_disk(source) if is_stream else pa.OSFile(source)
+    file = _copy_to_disk(source) if is_stream else pa.OSFile(source)
+    if not file.size():
+        raise DataError(f"{source_name(source)}: the file is empty. Expected a header and rows.")
+    return file
 
 
 def _copy_to_disk(source: str) -> pa.NativeFile:

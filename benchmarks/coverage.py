@@ -81,7 +81,7 @@ def measure_job(job: AccuracyJob, device: str) -> list[Record]:
 def _predict(classifier: TextClassifier, dataset: Dataset) -> tuple[Numbers, Floats]:
     """Return the true classes and the probabilities of a part of the coverage benchmark."""
     encoder = LabelEncoder(tuple(classifier.classes_.tolist()))
-    truth = encoder.encode(dataset.require_labels(), source=dataset.source)
+    truth = encoder.encode(dataset.require_labels(), place=dataset.place)
     return truth, classifier.predict_proba(dataset.texts).astype(np.float64)
 
 

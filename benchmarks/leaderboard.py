@@ -76,7 +76,7 @@ def score_saved(classifier: TextClassifier, test: Dataset) -> tuple[Scores, int,
         probabilities = predictor.predict_proba(test.texts.to_pylist()).astype(np.float64)
         speed = len(test) / (time.perf_counter() - started)
         encoder = LabelEncoder(tuple(classifier.classes_.tolist()))
-        truth = encoder.encode(test.require_labels(), source=test.source)
+        truth = encoder.encode(test.require_labels(), place=test.place)
         return score(encoder.classes, truth, probabilities), folder_size(Path(folder)), speed
 
 

@@ -149,7 +149,7 @@ def score_ngram_model(recipe: Recipe, parts: Parts) -> tuple[Scores, int]:
     """Return scores and bytes of the n-gram model alone, calibrated on the validation texts."""
     encoder = LabelEncoder.fit(parts.train.require_labels())
     labels, validation_labels, held_out_labels = (
-        encoder.encode(part.require_labels(), source=part.source) for part in parts
+        encoder.encode(part.require_labels(), place=part.place) for part in parts
     )
     train, validation, held_out = (_tokenize(part, recipe) for part in parts)
     counts = Counter(chain.from_iterable(train)).values()

@@ -164,7 +164,7 @@ def score_classifier(classifier: TextClassifier, test: Dataset) -> dict[str, flo
     assert isinstance(encoder, TextEncoder)
     assert classifier.ngrams_ is not None
     labels = LabelEncoder(tuple(classifier.classes_.tolist()))
-    truth = labels.encode(test.require_labels(), source=test.source)
+    truth = labels.encode(test.require_labels(), place=test.place)
     words = [encoder.tokenizer.words(text) for text in test.texts.to_pylist()]
     ngrams = classifier.ngrams_.logits(words)
     noise = classifier.facts_.get("label_noise", 0.0)
@@ -196,7 +196,7 @@ def score_baselines(parts: Parts, job: AccuracyJob) -> dict[str, float | list[fl
 
     encoder = LabelEncoder.fit(parts.train.require_labels())
     labels = encoder.encode(parts.train.require_labels())
-    truth = encoder.encode(parts.test.require_labels(), source=parts.test.source)
+    truth = encoder.encode(parts.test.require_labels(), place=parts.test.place)
     scores: dict[str, float | list[float]] = {}
     training_texts, texts = parts.train.texts.to_pylist(), parts.test.texts.to_pylist()
     for name, pipeline in _baselines(job).items():

@@ -145,7 +145,7 @@ def _read_both_parts(
     train, test = read_parts(name, max_texts)
     texts = pa.chunked_array([*train.texts.chunks, *test.texts.chunks], pa.large_string())
     encoder = LabelEncoder.fit(train.require_labels())
-    labels = [encoder.encode(part.require_labels(), source=name) for part in (train, test)]
+    labels = [encoder.encode(part.require_labels(), place=part.place) for part in (train, test)]
     return texts, np.concatenate(labels), tuple(encoder.names), len(train)
 
 

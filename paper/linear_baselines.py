@@ -20,7 +20,7 @@ def measure_baseline(
         return
     train, test = read_parts(dataset, max_texts)
     baseline = train_baseline(name, train)
-    truth = baseline.labels.encode(test.require_labels(), source=dataset)
+    truth = baseline.labels.encode(test.require_labels(), place=test.place)
     correct = baseline.model.predict_proba(test.texts.to_pylist()).argmax(axis=1) == truth
     stored_as = prediction_name("accuracy", name, None, {})
     store_correctness(records.folder, dataset, stored_as, pack_bits(correct))

@@ -108,7 +108,7 @@ def test_score_takes_a_matrix_in_the_order_of_the_classes_and_no_other() -> None
 def test_score_leaves_unknown_labels_out_with_a_warning() -> None:
     labels = [[*row, "wine"] for row in NEW_LABELS]
 
-    with pytest.warns(UserWarning, match=r"a label that the training data lacks \(wine\)"):
+    with pytest.warns(UserWarning, match=r"a label that the training data lacks \('wine'\)"):
         score = fitted().score(NEW, labels)
 
     assert score == fitted().score(NEW, NEW_LABELS)

@@ -125,7 +125,7 @@ class TrainedBaseline:
 
     def evaluate(self, test: Dataset) -> LeaderboardRow:
         """Evaluate the baseline on a test set and return its leaderboard row."""
-        truth = self.labels.encode_targets(test.require_labels(), source=test.source)
+        truth = self.labels.encode_targets(test.require_labels(), place=test.place)
         texts, started = test.texts.to_pylist(), time.perf_counter()
         probabilities = self.predict_proba(texts)
         speed = len(texts) / (time.perf_counter() - started)

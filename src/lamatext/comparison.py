@@ -201,7 +201,7 @@ def _row(
 
 def true_classes(labels: LabelEncoder, test: Dataset) -> Flags:
     """Return the true classes of the texts in a model comparison as a boolean matrix (n, C)."""
-    targets = labels.encode_targets(test.require_labels(), source=test.source)
+    targets = labels.encode_targets(test.require_labels(), place=test.place)
     if targets.ndim == 2:
         several: Flags = targets > 0
         return several

@@ -110,7 +110,7 @@ def _reader(
     source: str, layout: Layout | None, config: Config, options: ReadOptions
 ) -> Callable[[str], Dataset]:
     """Return a function that reads the training or test split of a source for evaluation."""
-    options = replace(options, remembered=layout)
+    options = replace(options, remembered=layout, keep_lines=True)
 
     def read(split: str) -> Dataset:
         dataset = load_dataset(source, options, split=split)

@@ -310,7 +310,9 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
     if options.merge_labels:
         train = merge_label_variants(train, labels)
     _check_training_labels(train, sources.start, is_test_given=is_test_given)
-    others = replace(options, format=None, remembered=train.layout, keep_unlabelled=False)
+    others = replace(
+        options, format=None, remembered=train.layout, keep_unlabelled=False, keep_lines=True
+    )
 
     def read(path: str, split: str = "train") -> Dataset:
         dataset = load_dataset(path, others, split=split)
@@ -364,8 +366,8 @@ def _check_validation_labels(splits: Splits) -> None:
     The check is made here so that its error names the validation file.
     """
     if splits.validation is not None:
-        labels, source = splits.validation.require_labels(), splits.validation.source
-        _known_classes(splits).encode_targets(labels, source=source)
+        labels = splits.validation.require_labels()
+        _known_classes(splits).encode_targets(labels, place=splits.validation.place)
 
 
 def _check_label_form(train: Dataset, other: Dataset) -> None:
@@ -495,7 +497,7 @@ def stream_splits(sources: DataSources, recipe: Recipe, progress: Progress = SIL
     for option, value in refused.items():
         if value:
             raise ConfigError(f"--stream does not work with {option}. Leave one of them out.")
-    others = replace(options, format=None)
+    others = replace(options, format=None, keep_lines=True)
     test_set = None if test is None else load_dataset(test, others)
     if test_set is None and has_test_split(source):
         test_set = load_dataset(source, options, split="test")

@@ -33,7 +33,7 @@ def test_user_errors_are_reported_in_a_sentence(lamatext: Command, place: Path) 
     assert lamatext("report", "nowhere", "reviews.csv", "--out", "p.html").status == 2
     answer = lamatext("report", "model", "odd.csv", "--out", "p.html")
     assert answer.status == 2
-    assert "row 1 has the label 'unheard', which is not among" in answer.err
+    assert ":2 has the label 'unheard', which is not among" in answer.err
     assert not (place / "p.html").exists()
 
 

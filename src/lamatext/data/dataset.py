@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lamatext.data.cache import fingerprint
-from lamatext.data.read_options import Layout
+from lamatext.data.read_options import Layout, source_name
 from lamatext.errors import DataError
 
 _BLOCK_CHARACTERS = 1 << 22  # of an array of labels, to limit the memory
@@ -29,6 +29,7 @@ class Dataset:
     times: NDArray[np.float64] | None = None  # seconds, to hold out the newest rows
     time_values: pa.ChunkedArray | None = None  # the same as written in the file
     lines: NDArray[np.int64] | None = None  # line or row of each text in its file
+    unit: str = "row"  # what these numbers count: "line" or "row"
     left_out: tuple[int, ...] = ()  # usable rows of the source, from 0, that ``--without`` dropped
 
     def __len__(self) -> int:
@@ -51,6 +52,12 @@ class Dataset:
     def row_numbers(self) -> NDArray[np.int64]:
         """Return the row number of each text of the dataset in its source file, counted from 1."""
         return np.arange(1, len(self) + 1) if self.lines is None else self.lines
+
+    def place(self, row: int) -> str:
+        """Return the source of a text of the dataset with its line or row number, for messages."""
+        name, number = source_name(self.source), self.row_numbers[row]
+        is_line = self.lines is not None and self.unit == "line"
+        return f"{name}:{number}" if is_line else f"{name}: row {number}"
 
     def take(self, rows: NDArray[np.int64]) -> "Dataset":
         """Return a new dataset with only the given rows, in the given order."""

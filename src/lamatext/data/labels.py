@@ -4,7 +4,7 @@ Shapes: n texts, L labels.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -22,9 +22,15 @@ ClassIndices: TypeAlias = NDArray[np.int64]
 LabelMatrix: TypeAlias = NDArray[np.float32]  # (n, L), 1 where the label applies to the text
 Targets: TypeAlias = ClassIndices | LabelMatrix  # what a model is trained to predict
 
+Place: TypeAlias = Callable[[int], str]  # name of a row for messages, such as "a.csv:3"
+
 MAX_LABELS = 5_000
 """Maximum number of labels: the scores take memory proportional to the square of their number."""
 _SHOWN_LABELS = 20
+
+
+def _place_in_list(row: int) -> str:
+    return f"labels: row {row + 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +58,14 @@ class LabelEncoder:
         """Return the class labels as a NumPy array of type str, int64 or bool."""
         return np.array(self.classes)
 
-    def encode(self, labels: LabelColumn, *, source: str = "labels") -> ClassIndices:
+    def encode(self, labels: LabelColumn, *, place: Place = _place_in_list) -> ClassIndices:
         """Encode each label as its class index.
 
         Labels read from a file are strings: they also match int and bool classes.
 
         Args:
             labels: one label per text.
-            source: where the labels come from, for the error message.
+            place: returns the place of a row, for the error message.
 
         Raises:
             DataError: if a label is not among the classes.
@@ -68,15 +74,15 @@ class LabelEncoder:
         indices = self._class_of(distinct)[codes]
         unknown = np.flatnonzero(indices < 0)
         if len(unknown):
-            raise self._unknown_label(distinct[codes[unknown[0]]].item(), int(unknown[0]), source)
+            raise self._unknown_label(distinct[codes[unknown[0]]].item(), place(int(unknown[0])))
         return indices
 
-    def encode_lists(self, labels: LabelColumn, *, source: str = "labels") -> LabelMatrix:
+    def encode_lists(self, labels: LabelColumn, *, place: Place = _place_in_list) -> LabelMatrix:
         """Encode lists of labels as a binary label matrix with one column per class.
 
         Args:
             labels: a column of lists, with the labels of each text.
-            source: where the labels come from, for the error message.
+            place: returns the place of a row, for the error message.
 
         Raises:
             DataError: if a label is not among the classes.
@@ -90,15 +96,15 @@ class LabelEncoder:
         unknown = np.flatnonzero(indices < 0)
         if len(unknown):
             label = distinct[codes[unknown[0]]].item()
-            raise self._unknown_label(label, int(rows[unknown[0]]), source)
+            raise self._unknown_label(label, place(int(rows[unknown[0]])))
         matrix[rows, indices] = 1
         return matrix
 
-    def encode_targets(self, labels: LabelColumn, *, source: str = "labels") -> Targets:
+    def encode_targets(self, labels: LabelColumn, *, place: Place = _place_in_list) -> Targets:
         """Encode a label column as class indices or, if it contains lists, as a label matrix."""
         if holds_lists(labels):
-            return self.encode_lists(labels, source=source)
-        return self.encode(labels, source=source)
+            return self.encode_lists(labels, place=place)
+        return self.encode(labels, place=place)
 
     def decode(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Decode class indices to an array of labels of type str, int64 or bool."""
@@ -124,11 +130,11 @@ class LabelEncoder:
         values = [_written(label) for label in distinct.tolist()] if by_text else distinct.tolist()
         return np.array([known.get(value, -1) for value in values], dtype=np.int64)
 
-    def _unknown_label(self, label: object, row: int, source: str) -> DataError:
+    def _unknown_label(self, label: object, place: str) -> DataError:
         more = ", ..." if len(self.classes) > _SHOWN_LABELS else ""
         return DataError(
-            f"{source}: row {row + 1} has the label {label!r}, which is "
-            f"not among the known labels: {', '.join(self.names[:_SHOWN_LABELS])}{more}. "
+            f"{place} has the label {label!r}, which is not among the known labels: "
+            f"{', '.join(map(repr, self.classes[:_SHOWN_LABELS]))}{more}. "
             "Correct the label, leave the row out, or train on texts with that label."
         )
 
@@ -149,12 +155,13 @@ class LabelEncoder:
         if not is_unknown.any():
             return dataset
         if is_unknown.all():
-            raise self._unknown_label(distinct[0].item(), 0, dataset.source)
+            row = list_rows(labels)[0] if holds_lists(labels) else 0
+            raise self._unknown_label(distinct[0].item(), dataset.place(int(row)))
         unknown = [str(label) for label in distinct[is_unknown].tolist()]
         count = int(is_unknown[codes].sum())
         warnings.warn(
             f"{dataset.source}: {count:,} {'texts have' if count > 1 else 'text has'} a label that "
-            f"the training data lacks ({', '.join(unknown[:5])}"
+            f"the training data lacks ({', '.join(map(repr, unknown[:5]))}"
             f"{', ...' if len(unknown) > 5 else ''}). The scores are over the known labels.",
             stacklevel=2,
         )

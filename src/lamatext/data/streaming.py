@@ -207,7 +207,7 @@ class _Pass:
         encoder = self.known_labels()
         code_to_class = encoder.encode(list(self._labels))
         labels = code_to_class[np.frombuffer(self._codes, np.int32)]
-        held_out = encoder.encode(validation.require_labels(), source=validation.source)
+        held_out = encoder.encode(validation.require_labels(), place=validation.place)
         return StreamedTexts(
             TokenizedTexts(tuple(self._words), tokens),
             np.concatenate([labels, held_out]),

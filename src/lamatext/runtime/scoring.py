@@ -29,7 +29,7 @@ def encode_test_labels(predictor: Predictor, test: Dataset) -> tuple[Dataset, Ta
         )
     labels = LabelEncoder(tuple(predictor.classes_.tolist()))
     test = labels.drop_unknown(test)
-    return test, labels.encode_targets(test.require_labels(), source=test.source)
+    return test, labels.encode_targets(test.require_labels(), place=test.place)
 
 
 def score_predictions(

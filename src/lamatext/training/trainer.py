@@ -490,7 +490,7 @@ def _join(
 ) -> tuple[pa.ChunkedArray, Targets, Split]:
     """Join the training and validation set into one array of texts, with targets and a split."""
     encoder = LabelEncoder(tuple(classes))
-    labels = encoder.encode_targets(train.require_labels(), source=train.source)
+    labels = encoder.encode_targets(train.require_labels(), place=train.place)
     if validation is not None:
         validation = _without_training_texts(validation, train)
     if validation is None:
@@ -499,7 +499,7 @@ def _join(
         split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
         return train.texts, labels, split
     both = train.concatenate(validation)
-    more = encoder.encode_targets(validation.require_labels(), source=validation.source)
+    more = encoder.encode_targets(validation.require_labels(), place=validation.place)
     _warn_about_single_class(more, encoder, validation.source)
     rows, middle = np.arange(len(labels) + len(more)), len(labels)
     groups = TextGroups(both.texts, both.group_values)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -249,6 +250,25 @@ def test_a_fault_in_a_json_array_names_its_row(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"a.json: row 2: 'text' holds \[1\], but the rows before"):
         load_dataset(path)
+
+
+PLACES = {
+    "a.csv": ('text,label\n\n"two\nlines",x\n ,\nlast,y\n', "a.csv:6"),
+    "a.jsonl": ('{"text": "a", "label": "x"}\n\n{"text": "b", "label": "y"}\n', "a.jsonl:3"),
+    "a.json": ('[\n{"text": "a", "label": "x"},\n{"text": "b", "label": "y"}]', "a.json: row 2"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_place_of_a_text_is_its_line_or_row_in_the_file(tmp_path: Path, name: str) -> None:
+    content, place = PLACES[name]
+    source = written(tmp_path, name, content.encode())
+
+    known = load_dataset(source, ReadOptions(keep_lines=True, max_bad_rows=0.5))
+    unknown = load_dataset(source, ReadOptions(max_bad_rows=0.5))
+
+    assert known.take(np.array([1])).place(0).endswith(f"/{place}")
+    assert unknown.place(1).endswith(f"/{name}: row 2")
 
 
 def test_a_compressed_excel_file_is_read(tmp_path: Path) -> None:

@@ -1,11 +1,30 @@
 """Log of reading a data file: assumptions made and bad rows skipped, with line numbers."""
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from lamatext.errors import DataError, plural
 
 _MAX_LISTED = 12  # lines per fault in a message
+
+
+@dataclass(slots=True)
+class _Fault:
+    """Number of bad rows with the same fault in a data file, and where the first of them are."""
+
+    unit: str  # "line" or "row"
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def add(self, count: int, lines: Sequence[int]) -> None:
+        self.count += count
+        self.lines += lines[: _MAX_LISTED - len(self.lines)]
+
+    def places(self) -> str:
+        """Format the lines or rows, without separators of thousands."""
+        more = self.count - len(self.lines)
+        unit = self.unit if self.count == 1 else f"{self.unit}s"
+        return f"{unit} {', '.join(map(str, self.lines))}{f' and {more} more' if more else ''}"
 
 
 class ReadLog:
@@ -30,8 +49,7 @@ class ReadLog:
         self.undecodable: set[int] = set()  # lines with bytes that are not in the encoding
         self.unit = "row"  # what ``line_of`` counts: "line" or "row"
         self.line_of: Callable[[int], int] | None = None  # of a row in the batch read last
-        self._counts = Counter[str]()  # of the bad rows with each fault
-        self._lines: dict[str, list[int]] = {}  # of the first of them
+        self._faults: dict[str, _Fault] = {}
 
     @property
     def is_strict(self) -> bool:
@@ -49,10 +67,7 @@ class ReadLog:
         if self.is_strict:
             raise DataError(f"{self.place(line)}: {fault}{advice}")
         self.bad_rows += 1
-        self._counts[fault] += 1
-        lines = self._lines.setdefault(fault, [])
-        if len(lines) < _MAX_LISTED:
-            lines.append(line)
+        self._faults.setdefault(fault, _Fault(self.unit)).add(1, [line])
 
     def skip_undecodable(self, line: int) -> None:
         """Log a skipped row that has bytes that are not in the encoding."""
@@ -69,28 +84,23 @@ class ReadLog:
     def copy_layout(self, first: "ReadLog") -> None:
         """Copy the first shard's format and notes to the log of the whole source."""
         self.format, self.encoding, self.header = first.format, first.encoding, first.header
-        self.separator, self.quote, self.unit = first.separator, first.quote, first.unit
+        self.separator, self.quote = first.separator, first.quote
         self.notes += first.notes
 
     def add_bad_rows(self, other: "ReadLog") -> None:
         """Add the bad rows logged for a shard to the log of the whole source."""
         self.bad_rows += other.bad_rows
-        for fault, lines in other._lines.items():
-            own_fault = f"{other.name}: {fault}"
-            self._counts[own_fault] += other._counts[fault]
-            own = self._lines.setdefault(own_fault, [])
-            own.extend(lines[: _MAX_LISTED - len(own)])
+        for name, fault in other._faults.items():
+            own = self._faults.setdefault(f"{other.name}: {name}", _Fault(fault.unit))
+            own.add(fault.count, fault.lines)
 
     def has_only(self, fault: str) -> bool:
         """Return whether all bad rows in the log have the given fault."""
-        return set(self._lines) == {fault}
+        return set(self._faults) == {fault}
 
     def faults(self) -> str:
         """Return the faults of the bad rows in the log, each with its first lines."""
-        return "; ".join(
-            f"{fault} ({_places(self.unit, lines, self._counts[fault])})"
-            for fault, lines in self._lines.items()
-        )
+        return "; ".join(f"{name} ({fault.places()})" for name, fault in self._faults.items())
 
     def skipped_rows(self) -> list[str]:
         """Return a log message on the skipped rows, their faults and lines, or an empty list."""
@@ -127,17 +137,11 @@ class ReadLog:
 
     def _check_requested_encoding(self, rows: int) -> None:
         """Raise DataError if most bad rows of the file are not in the requested encoding."""
-        count = self._counts[self._undecodable_fault]
-        if self.is_encoding_requested and 2 * count > self.bad_rows:
+        fault = self._faults.get(self._undecodable_fault)
+        if fault is not None and self.is_encoding_requested and 2 * fault.count > self.bad_rows:
             raise DataError(
                 f"{self.name}: not {self.encoding.upper()}, which --encoding names: "
-                f"{count:,} of {rows:,} rows have bytes that are not, the first in line "
-                f"{self._lines[self._undecodable_fault][0]}. Leave --encoding out to have the "
-                "encoding detected, or name another one."
+                f"{fault.count:,} of {rows:,} rows have bytes that are not, the first in line "
+                f"{fault.lines[0]}. Leave --encoding out to have the encoding detected, or name "
+                "another one."
             )
-
-
-def _places(unit: str, lines: list[int], count: int) -> str:
-    """Format the first of ``count`` lines or rows, without separators of thousands."""
-    more = f" and {count - len(lines)} more" if count > len(lines) else ""
-    return f"{unit}{'' if count == 1 else 's'} {', '.join(map(str, lines))}{more}"

@@ -146,7 +146,7 @@ class Table:
         unlabelled: list[str] | None = [] if options.keep_unlabelled else None
         dataset = _usable_rows(batches, layout, self.log, source, unlabelled)
         lines = dataset.lines if options.keep_lines else None
-        return replace(dataset, unlabelled=tuple(unlabelled or ()), lines=lines)
+        return replace(dataset, unlabelled=tuple(unlabelled or ()), lines=lines, unit=self.log.unit)
 
     def to_datasets(
         self, options: ReadOptions = DEFAULTS, *, source: str = ""

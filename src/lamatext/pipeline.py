@@ -42,7 +42,7 @@ from lamatext.data.probability_file import (
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.readers.table import DEFAULTS, join_columns
 from lamatext.data.sources import has_test_split, load_dataset, open_table
-from lamatext.data.splits import Rows, folds, hold_out
+from lamatext.data.splits import Rows, describe_groups, folds, hold_out
 from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.data.text_sketch import TextSketch
@@ -606,16 +606,18 @@ def _cross_validation_folds(
     all_folds: Iterable[tuple[Rows, Rows]] = ()
     if len(dataset) >= MIN_TEXTS:
         all_folds = folds(labels, FOLDS, seed, groups, score_single=True)
-    used = tuple((train, test) for train, test in all_folds if len(test))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        used = tuple((train, test) for train, test in all_folds if len(test))
     if len(used) < 2:
-        count = len(np.unique(groups))
-        grouped = (
-            "" if count == len(dataset) else f" in {plural(count, 'group')} of different texts"
-        )
+        alike = "of each other" if dataset.group_values is None else "or of one group"
+        distinct = describe_groups(groups, alike)
         raise DataError(
-            f"{dataset.source}: {plural(len(dataset), 'text')}{_from_columns(dataset)}{grouped}: "
-            "too few to hold out any. Give more texts, or a separate file with --test."
+            f"{dataset.source}: {plural(len(dataset), 'text')}{_from_columns(dataset)}{distinct}: "
+            "too few to hold any out. Give more texts, or a separate file with --test."
         )
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=2)
     return used
 
 

@@ -109,6 +109,22 @@ def test_a_label_that_occurs_once_is_scored_as_missed_and_reported_once(
     assert {c["label"]: c["recall"] for c in test["classes"]}["once"] == 0
 
 
+@pytest.mark.parametrize("groups", [(), ("--group-column", "customer")])
+def test_texts_that_are_near_duplicates_are_too_few_to_hold_any_out(
+    lamatext: Command, place: Path, groups: tuple[str, ...]
+) -> None:
+    rows = [f"order {n} was sent,a,1\nthe password {n} is lost,b,1\n" for n in range(30)]
+    (place / "alike.csv").write_text("text,label,customer\n" + "".join(rows))
+
+    answer = lamatext("train", "alike.csv", *TRAIN, *groups)
+
+    assert answer.status == 2
+    distinct = "all are near-duplicates or of one group" if groups else (
+        "only 2 that are not near-duplicates of each other"
+    )  # fmt: skip
+    assert f"60 texts from column 'text', but {distinct}: too few" in answer.err
+
+
 def test_no_command_scores_the_model_on_its_training_texts(lamatext: Command, place: Path) -> None:
     write_csv(place / "few.csv", 40)
 
@@ -187,4 +203,4 @@ def test_nine_texts_are_too_few(lamatext: Command, place: Path) -> None:
 
     assert answer.status == 2
     assert "few.csv: 9 texts" in answer.err
-    assert "too few to hold out" in answer.err
+    assert "too few to hold any out" in answer.err

@@ -221,8 +221,10 @@ def test_five_large_groups_can_be_split_and_one_cannot() -> None:
 
     assert (len(rows), len(held_out)) == (800, 200)
     with (
-        pytest.warns(UserWarning, match="seen once, or in one group of texts"),
-        pytest.raises(DataError, match=r"1,000 texts in 1 group of texts .* too few to hold out"),
+        pytest.warns(
+            UserWarning, match="seen once, or only in near-duplicates or one group of texts, stay"
+        ),
+        pytest.raises(DataError, match=r"1,000 texts, but all are near-dup.* too few to hold out"),
     ):
         hold_out(LABELS, 0.1, 0, groups=np.zeros(1000, np.int64))
 
@@ -238,7 +240,9 @@ def test_a_label_of_a_single_group_is_never_held_out() -> None:
     labels[10] = labels[12] = "rare"  # a minority of a group that counts for another label
     groups = np.arange(120) // 10
 
-    with pytest.warns(UserWarning, match="1 label seen once, or in one group.* not scored: rare"):
+    with pytest.warns(
+        UserWarning, match="1 label seen once, or only in .*one group.* not scored: rare"
+    ):
         all_folds = list(folds(labels, 5, 0, groups))
     with pytest.warns(UserWarning, match="not scored: rare"):
         parts = [stratified_split(labels, (0.8, 0.2), seed, groups)[1] for seed in range(20)]

@@ -113,14 +113,27 @@ def hold_out(
     else:
         rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
     if not len(held_out):
-        many = "" if groups is None or len(np.unique(groups)) == len(rows) else (
-            f" in {plural(len(np.unique(groups)), 'group')} of texts that stay together"
-        )  # fmt: skip
+        many = "" if groups is None else describe_groups(groups, "or of one group")
         raise DataError(
             f"{source}: {plural(len(rows), 'text')}{many}: too few to hold out {fraction:.0%} of "
             "them. Give more texts, or a separate file with --test or --validation."
         )
     return rows, held_out
+
+
+def describe_groups(groups: Rows, alike: str) -> str:
+    """Return a phrase on how many texts a split can separate; it is empty if these are all texts.
+
+    Args:
+        groups: the group of each text.
+        alike: the end of the phrase, after "near-duplicates".
+    """
+    count = len(np.unique(groups))
+    if count == len(groups):
+        return ""
+    if count == 1:
+        return f", but all are near-duplicates {alike}"
+    return f", but only {count:,} that are not near-duplicates {alike}"
 
 
 def hold_out_validation(
@@ -319,9 +332,8 @@ def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> ND
     single = [strata.names[code] for code in np.flatnonzero(is_once)]
     scored &= len(strata.names) - len(single) >= 2
     if single:
-        grouped = (
-            "" if len(units.sizes) == len(units.unit_of_row) else ", or in one group of texts,"
-        )
+        is_each_alone = len(units.sizes) == len(units.unit_of_row)
+        grouped = "" if is_each_alone else ", or only in near-duplicates or one group of texts,"
         stay = "stays in training and is" if len(single) == 1 else "stay in training and are"
         if scored:
             stay = "is" if len(single) == 1 else "are"

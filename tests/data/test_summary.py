@@ -1,5 +1,6 @@
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,16 @@ def corpus(texts: list[str], labels: list[str] | None = None) -> Dataset:
 
 TRAIN = corpus(["a b", "a b", " ", "", "one two three four"], ["x", "x", "y", "x", "y"])
 TEST = corpus(["a b", "new", "a b", "a  b"])
+
+
+@pytest.mark.parametrize("html", ["<p>a film</p>", "one<BR />two", "you &amp; me", "it&#39;s"])
+def test_many_texts_with_html_are_mentioned(html: str) -> None:
+    plain = ["1 < 2 > 0", "<unk> & co", "a <- b", "AT&T; x", "plain"] * 5
+    hint = "16 % of the texts contain HTML tags or entities, which count as words; remove them"
+
+    assert summarize_dataset(corpus(plain)).with_html == 0
+    assert summary_lines(summarize_dataset(corpus([*plain[:21], *[html] * 4])))[-1].startswith(hint)
+    assert "HTML" not in " ".join(summary_lines(summarize_dataset(corpus([*plain * 2, html]))))
 
 
 def test_a_summary_counts_what_matters() -> None:

@@ -12,6 +12,10 @@ from lamatext.data.duplicates import SPACE, group_rows, text_bytes, word_starts
 from lamatext.data.labels import class_counts
 from lamatext.data.tokenizer import UNSPACED, WordTokenizer
 
+_HTML = (
+    r"</?(?:a|b|blockquote|br|code|div|em|font|h[1-6]|hr|i|img|li|ol|p|pre|script|span|strong|"
+    r"style|sub|sup|table|td|th|tr|u|ul)\b[^<>]*>|&(?:amp|apos|gt|lt|nbsp|quot|#\d{1,6});"
+)  # common tags and entities
 PERCENTILES = (5, 50, 95, 99, 100)
 
 
@@ -31,6 +35,7 @@ class Summary:
     in_both: int | None = None  # test texts with a duplicate or near-duplicate in training
     labels_per_text: dict[int, int] | None = None  # number of labels: texts; None for one each
     conflicting: int = 0  # texts with a duplicate or near-duplicate that has another label
+    with_html: int = 0  # texts with HTML tags or entities
 
 
 def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
@@ -55,6 +60,7 @@ def summarize_dataset(train: Dataset, test: Dataset | None = None) -> Summary:
         test_rows=None if test is None else len(test),
         in_both=None if test is None else int(np.isin(test_groups, own).sum()),
         labels_per_text=_labels_per_text(train) if train.is_multi_label else None,
+        with_html=pc.sum(pc.match_substring_regex(train.texts, _HTML, ignore_case=True)).as_py(),
     )
 
 

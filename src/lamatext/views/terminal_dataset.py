@@ -14,6 +14,7 @@ from lamatext.views.formatting import listed_label, percent
 
 MAX_CLASSES = 10  # shown
 MANY_SHARED, MOST_SHARED = 0.05, 0.9  # shares of the test texts that are in the training data
+MANY_HTML = 0.03  # share of texts with HTML to mention it
 
 
 def show_dataset(
@@ -134,6 +135,11 @@ def summary_lines(summary: Summary) -> list[str]:
         lines.append(
             f"{summary.conflicting:,} texts have a duplicate or near-duplicate with another label; "
             "`lamatext clean` lists those to check"
+        )
+    if summary.with_html > MANY_HTML * summary.rows:
+        lines.append(
+            f"{_share(summary.with_html / summary.rows)} of the texts contain HTML tags or "
+            "entities, which count as words; remove them if they carry no meaning"
         )
     return lines
 

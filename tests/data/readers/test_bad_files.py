@@ -42,6 +42,7 @@ BAD = {
     "header only": ("a.csv", b"text,label\n", "a.csv: no rows"),
     "no header": ("a.csv", b"great,1\nbad,0\n", "no label column found. Its columns are column 1"),
     "ragged": ("a.csv", b'text,label\n"a\nb",1\nq,w,e\n', "a.csv:4: expected 2 fields.*got 3"),
+    "one field": ("a.csv", b"text\na\nb,c\n", "a.csv:3: expected 1 field as in the header, got 2"),
     "open quote": ("a.csv", b'text,label\n"a, b",1\n"b,2\nc,3\n', "a.csv:3: a quote is opened"),
     "mixed": ("a.csv", 'text,label\n"é\nb",1\n'.encode() + b"caf\xe9,2\n", "a.csv:4: not UTF-8"),
     "mixed jsonl": (

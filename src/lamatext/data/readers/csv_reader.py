@@ -20,7 +20,7 @@ from lamatext.data.read_options import MAX_RECORD, Layout
 from lamatext.data.readers.input_files import Block
 from lamatext.data.readers.read_log import ReadLog
 from lamatext.data.readers.table import MAX_COLUMNS, Table, too_many_columns
-from lamatext.errors import DataError
+from lamatext.errors import DataError, plural
 
 _SAMPLE = 1 << 16  # bytes to detect the dialect
 _SHOWN = {"\t": "tab", ",": "comma"}
@@ -382,10 +382,9 @@ class _Parser:
         log, lines = self._log, _row_lines(block, self.dialect)
         invalid = {row.number - 1: row for row in self._invalid_rows}
         for number, row in invalid.items():
-            log.skip_row(
-                _item(lines, number),
-                f"expected {row.expected_columns} fields as in the header, got another number",
-            )
+            expected = plural(row.expected_columns, "field")
+            fault = f"expected {expected} as in the header, got another number"
+            log.skip_row(_item(lines, number), fault)
         lines = [line for number, line in enumerate(lines) if number not in invalid]
         ends = [*lines[1:], block.line + block.data.count(b"\n") + 1][: len(lines)]
         is_good = np.ones(len(rows), bool)
@@ -425,8 +424,9 @@ class _Parser:
         advice = "Put a field that holds the separator in double quotes."
         if row.actual_columns < row.expected_columns:
             advice = "Add the missing fields."
+        expected = plural(row.expected_columns, "field")
         return DataError(
-            f"{self._log.name}:{line}: expected {row.expected_columns} fields as in the header, "
+            f"{self._log.name}:{line}: expected {expected} as in the header, "
             f"got {row.actual_columns}: {row.text[:60]!r}. {advice}"
         )
 

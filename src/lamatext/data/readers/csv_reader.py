@@ -26,7 +26,7 @@ _SAMPLE = 1 << 16  # bytes to detect the dialect
 _SHOWN = {"\t": "tab", ",": "comma"}
 _LINE_END = re.compile(rb"\r\n?|\n")
 SEPARATOR_LINE = re.compile(
-    rb"""\s*"?sep=(?P<separator>\t|[^\w\s"'\x80-\xff])"?\ *(\r?\n|\Z)""", re.IGNORECASE
+    rb'\s*"?sep=(?P<separator>[\t!#-&(-/:-@\[-^`{-~])"?\ *(\r?\n|\Z)', re.IGNORECASE
 )
 OPEN_QUOTE = "a quote is opened in this row and not closed"
 SEPARATORS = ",;\t|"

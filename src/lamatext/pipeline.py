@@ -718,7 +718,7 @@ def _with_time_left(
         text_bytes = int(BYTES_PER_WORD * len(splits.streamed.tokens.rows.ids))
         validation = texts - splits.streamed.training_texts
     size = RunSize(texts, text_bytes, classes, validation, len(splits.test))
-    return TimeLeft(progress, expected_stages(size, recipe, baselines=len(baselines)))
+    return TimeLeft(progress, expected_stages(size, recipe, baselines=baselines))
 
 
 def _score_changes(

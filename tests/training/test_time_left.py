@@ -1,9 +1,11 @@
 """Estimates of the time left of a training run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from lamatext.baselines import BASELINES
 from lamatext.pipeline import DataSources, read_splits, train_and_score
 from lamatext.progress import Progress
 from lamatext.recipes import load_recipe
@@ -254,7 +256,7 @@ def test_stages_that_are_announced_take_as_long_as_those_of_their_name(clock: Cl
 
 def test_the_expected_time_grows_with_texts_and_words() -> None:
     def total(texts: int, words: int) -> float:
-        stages = expected_stages(size_of(texts, words), DEFAULT, baselines=1)
+        stages = expected_stages(size_of(texts, words), DEFAULT, baselines=["tfidf"])
         return sum(stage.seconds for stage in stages)
 
     assert total(160_000, 20) > 1.5 * total(40_000, 20)
@@ -279,6 +281,30 @@ def test_the_n_grams_of_more_classes_are_expected_to_take_longer() -> None:
     assert fitting(2) < fitting(20) < fitting(1_000) < 10 * fitting(20)
 
 
+@pytest.mark.parametrize("name", [*BASELINES, "avg"])
+def test_baselines_are_expected_to_take_longer_with_more_classes(name: str) -> None:
+    def baseline(classes: int) -> float:
+        size = size_of(50_000, classes=classes)
+        (stage,) = expected_stages(size, DEFAULT, baselines=[name])[-1:]
+        assert stage.name == "training"
+        return stage.seconds
+
+    assert 0 < baseline(4) < baseline(150) < 10 * baseline(4)
+
+
+def test_the_parts_of_a_baseline_belong_to_its_time(clock: Clock) -> None:
+    display = Display()
+    progress = TimeLeft(display, [ExpectedStage("training", 100), ExpectedStage("training", 50)])
+
+    progress.stage("training the baseline average embedding")
+    clock.now += 40
+    progress.stage("baseline average embedding: epoch 1/2", 10)
+    clock.now += 10
+    progress.advance(5)
+
+    assert display.left[-1] == pytest.approx(50 + 50)
+
+
 def test_word_vectors_are_expected_to_take_no_longer_with_words_that_are_not_counted() -> None:
     def word_vectors(texts: int, settings: dict[str, object]) -> float:
         stages = expected_stages(size_of(texts), DEFAULT.with_values(settings))
@@ -299,7 +325,7 @@ def test_the_stages_of_a_run_are_the_expected_ones(
         def stage(self, name: str, total: int | None = None) -> None:  # noqa: ARG002 - not kept
             stages.append(name.split()[0])
 
-    def kept(size: RunSize, recipe: Recipe, *, baselines: int) -> list[ExpectedStage]:
+    def kept(size: RunSize, recipe: Recipe, *, baselines: Sequence[str]) -> list[ExpectedStage]:
         assert size.texts == 300 + 40 * is_validation_given
         assert size.validation_texts == (40 if is_validation_given else 30)
         assert size.test_texts == 220

@@ -41,7 +41,16 @@ CALIBRATING = 6e-6  # per word of the validation texts
 SAVING = (0.5, 0.13e-6)  # and per word of the texts, which are hashed
 SCORING = 4e-6  # per word of the test texts
 OVERRUN = 0.3  # time left of an overdue stage without steps, as a fraction of its time so far
-BASELINE = 12e-6  # per word, for TF-IDF with logistic regression
+# Of baselines per text and per word, to be multiplied by the square root of the number of classes
+BASELINE_TIMES = {
+    "tfidf": (220e-6, 2e-6),
+    "tfidf-svc": (0.0, 1e-6),
+    "tfidf-chars": (0.0, 4.7e-6),
+    "tfidf-chars-lr": (350e-6, 10e-6),
+    "fasttext": (0.0, 1.3e-6),
+    "fasttext-bigrams": (0.0, 2.6e-6),
+    "avg": (0.0, 3.3e-6),
+}
 UNEVEN = {"fitting"}  # stages whose steps differ too widely in duration to predict the rest
 
 
@@ -63,38 +72,46 @@ class RunSize(NamedTuple):
     test_texts: int = 0
 
 
-def expected_stages(run: RunSize, recipe: Recipe, *, baselines: int = 0) -> list[ExpectedStage]:
-    """List the stages of a training run on a CPU in order, each with its expected duration."""
+def expected_stages(
+    run: RunSize, recipe: Recipe, *, baselines: Sequence[str] = ()
+) -> list[ExpectedStage]:
+    """Return the stages of a training run on a CPU in order, with their expected duration."""
     words = run.text_bytes / BYTES_PER_WORD
-    trained = run.texts - run.validation_texts
-    size = DatasetSize(trained, int(words), 0, run.classes)
+    size = DatasetSize(run.texts - run.validation_texts, int(words), 0, run.classes)
     recipe = resolve_auto_settings(recipe, size)
-    training = recipe.training
     mean_words = words / max(run.texts, 1)
-    read = min(mean_words, recipe.text.max_words or words)  # words per text by the network
-    steps = -(-trained // int(training.batch_size))
     cores = min(thread_count(default=torch.get_num_threads()), 4)
-    speedup = cores**0.8  # parts of a step run on one core
-    validating = FORWARD * read * run.validation_texts / speedup
-    steps_seconds = (STEP[0] * steps + STEP[1] * read * trained) / speedup
-    epoch = ExpectedStage("epoch", steps_seconds + validating, after_steps=validating)
-    svms = 1 if run.classes == 2 else run.classes
-    ngrams = NGRAMS[bool(recipe.ngrams.characters)] * words
-    fit = FITTING[0] * ngrams + FITTING[1] * run.texts
-    fit *= svms ** FITTING_POWERS[0] * run.texts ** FITTING_POWERS[1] / min(cores, svms) ** 0.8
+    speedup = cores**0.8  # parts of the computation run on one core
     stages = [ExpectedStage("tokenizing", TOKENIZING * words)]
     counted = min(words, SVD_WORDS) if recipe.text.word_vectors == "svd" else words
     pairs = _pairs_per_word(mean_words) * counted
     stages.append(ExpectedStage("word", WORD_VECTORS[0] + WORD_VECTORS[1] * pairs))
     if recipe.ngrams.enabled:
-        stages.append(ExpectedStage("counting", COUNTING * ngrams))
-        stages += [ExpectedStage("fitting", fit)] * expected_fits(run.validation_texts, run.classes)
-    stages += [epoch] * int(training.epochs)
+        stages += _ngram_stages(run, NGRAMS[bool(recipe.ngrams.characters)] * words, cores)
+    read = min(mean_words, recipe.text.max_words or words)  # words per text by the network
+    steps = -(-size.texts // int(recipe.training.batch_size))
+    validating = FORWARD * read * run.validation_texts / speedup
+    steps_seconds = (STEP[0] * steps + STEP[1] * read * size.texts) / speedup
+    epoch = ExpectedStage("epoch", steps_seconds + validating, after_steps=validating)
+    stages += [epoch] * int(recipe.training.epochs)
     validation_words = mean_words * run.validation_texts
     stages.append(ExpectedStage("calibrating", CALIBRATING * validation_words))
     stages.append(ExpectedStage("saving", SAVING[0] + SAVING[1] * words))
     stages.append(ExpectedStage("scoring", SCORING * mean_words * run.test_texts / speedup))
-    return stages + [ExpectedStage("training", BASELINE * words)] * baselines
+    for per_text, per_word in map(BASELINE_TIMES.__getitem__, baselines):
+        seconds = (per_text * run.texts + per_word * words) * run.classes**0.5
+        stages.append(ExpectedStage("training", seconds))
+    return stages
+
+
+def _ngram_stages(run: RunSize, ngrams: float, cores: int) -> list[ExpectedStage]:
+    """Return the stages that fit and cross-fit the n-gram model, with their expected duration."""
+    svms = 1 if run.classes == 2 else run.classes
+    fit = FITTING[0] * ngrams + FITTING[1] * run.texts
+    fit *= svms ** FITTING_POWERS[0] * run.texts ** FITTING_POWERS[1] / min(cores, svms) ** 0.8
+    fits = expected_fits(run.validation_texts, run.classes)
+    counting = ExpectedStage("counting", COUNTING * ngrams)
+    return [counting, *[ExpectedStage("fitting", fit)] * fits]
 
 
 def _pairs_per_word(words: float) -> float:
@@ -120,6 +137,9 @@ class TimeLeft(Progress):
     def stage(self, name: str, total: int | None = None) -> None:
         """Report the start of a new stage of the training run and update the time left."""
         now, kind = time.monotonic(), name.split()[0]
+        if kind == "baseline":  # a part of the stage that trains this baseline
+            self._display.stage(name, total)
+            return
         if self._current.seconds:
             self._finished.append((self._current, now - self._started))
         self._started, self._total, self._done = now, total or 0, 0

@@ -60,9 +60,13 @@ def save(  # noqa: PLR0913 - what a test wants to vary
     storage: Storage = "float32",
     ngrams: bool | NgramModel = False,
     facts: dict[str, object] | None = None,
+    network_weight: float = 1.0,
     **model: object,
 ) -> Path:
-    """Save a small model of the system ``name`` with random weights in ``folder``."""
+    """Save a small model of the system ``name`` with random weights in ``folder``.
+
+    ``network_weight`` is the factor that the calibration has given to the network's last layer.
+    """
     sizes = {"hidden_size": 7, "heads": 5, "classifier_width": 9, "cnn_filters": 6, "san_width": 11}
     text_settings = {"min_count": 1, "vector_width": 12, "rare_words": "unknown", **(text or {})}
     recipe = Recipe.model_validate(
@@ -74,6 +78,8 @@ def save(  # noqa: PLR0913 - what a test wants to vary
     )
     labels = LABELS if labels is None else labels
     tensors = random_tensors(recipe, classes=len(labels))
+    last = [key for key in tensors if key.startswith("classifier.")][-2:]
+    tensors |= {key: tensors[key] * np.float32(network_weight) for key in last}
     settings = recipe.text
     encoder = TextEncoder(
         WordTokenizer(lower=settings.lowercase),

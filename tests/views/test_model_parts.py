@@ -3,15 +3,19 @@
 import io
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from lamatext.runtime.predictor import Predictor
 from lamatext.views.explanation_page import explanation_page
-from lamatext.views.formatting import parted, signed, summed
+from lamatext.views.formatting import NGRAMS_ALONE, parted, signed, summed
 from lamatext.views.notebook import notebook_html
 from lamatext.views.terminal_explanation import show_explanation
+from tests.serve.saved import save
 from tests.trained_model import predictor
 
 TEXTS = [
@@ -21,6 +25,8 @@ TEXTS = [
     "",
     " \n",
 ]
+
+TRANSFORMER: dict[str, Any] = {"heads": 2, "transformer_positions": 256, "text": {"max_words": 256}}
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -116,6 +122,31 @@ def test_a_model_of_one_part_has_no_switch() -> None:
     assert "network" not in notebook_html(explanation)
     assert "; constant " in notebook_html(explanation)
     assert signed(0.5) == "+0.50"
+
+
+@pytest.mark.parametrize("name", ["lama-ctx", "bigru", "te"])
+def test_a_network_with_weight_0_is_in_no_view(tmp_path: Path, name: str) -> None:
+    sizes = TRANSFORMER if name == "te" else {}
+    model = Predictor.load(save(tmp_path / "model", name, ngrams=True, network_weight=0, **sizes))
+    file = io.StringIO()
+
+    explanation = model.explain("a good film")
+
+    assert not model.uses_network
+    assert explanation.weights is None
+    assert explanation.parts is None
+    assert explanation.method == "contribution"
+    total = explanation.contributions.sum(axis=1) + explanation.base
+    np.testing.assert_allclose(model.probabilities(total[None])[0], explanation.probabilities)
+    np.testing.assert_allclose(explanation.probabilities, model.predict_proba(["a good film"])[0],
+                               atol=1e-6)  # fmt: skip
+    show_explanation(explanation, Console(file=file, width=200), heads=True)
+    assert file.getvalue().endswith(f"\n{NGRAMS_ALONE}\n")
+    html = explanation_page([explanation], "Why")
+    assert html.count(NGRAMS_ALONE) == 1
+    assert 'class="row by-head"' not in html
+    assert 'name="part"' not in html
+    assert "ttention" not in notebook_html(explanation)
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -16,6 +16,8 @@ from lamatext.data.dataset import Dataset, EvaluationData
 from lamatext.explain.faithfulness import measure_faithfulness
 from lamatext.metrics import MultiLabelScores
 from lamatext.runtime.predictor import Predictor
+from lamatext.saved.model_io import add_metrics
+from lamatext.views.formatting import NGRAMS_ALONE
 from lamatext.views.report.collect import (
     Findings,
     choose_examples,
@@ -213,8 +215,26 @@ def test_a_model_without_attention_and_without_baselines_is_reported(
     assert "attention" not in found.faithfulness.orders
     assert "What the attention heads look at" not in page.text
     assert "No baseline was trained with this model." in page.text
-    assert "saved without learning curves" in page.text
+    assert "Learning curves" not in page.text
     assert "most contributing words" in page.text
+
+
+def test_of_a_network_with_weight_0_the_report_shows_neither_curve_nor_attention(
+    findings: Findings, tmp_path: Path
+) -> None:
+    folder = save(tmp_path / "model", labels=["neg", "pos"], ngrams=True, network_weight=0)
+    add_metrics(folder, {"history": findings.metrics["history"]})
+    data = EvaluationData(findings.scored, None, "60 texts")
+
+    html = report_page(collect_findings(folder, data))
+
+    page = Reader(html)
+    assert "learning" in Reader(report_page(findings)).ids
+    assert "learning" not in page.ids
+    assert page.text.count(NGRAMS_ALONE) == 1
+    assert html.partition("<main>")[2].count("ttention") == 1
+    assert "Integrated gradients" not in page.text
+    assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
 
 
 def test_a_transformer_is_explained_on_fewer_texts_and_with_wider_occlusions(

@@ -177,6 +177,29 @@ def test_ngrams_give_the_same_explanation_in_javascript(
 
 
 @needs_node
+@pytest.mark.parametrize("name", ["lama-ctx", "bigru"])
+def test_ngrams_explain_alone_if_the_network_has_weight_0_as_in_python(
+    tmp_path: Path, name: str
+) -> None:
+    labels, facts = ["a", "b", "c"], validation_facts(0.5)
+    ngrams = fit_unspaced_ngrams(classes=3)
+    folder = save(
+        tmp_path / "model", name, labels=labels, ngrams=ngrams, facts=facts, network_weight=0
+    )
+    texts = [*TEXTS[:20], *unspaced_reviews()[:5]]
+
+    check_same(folder, texts, 1e-5)
+
+    script = SCRIPT.replace(
+        "print(explanations)", "print([model.heads, model.parts, explanations])"
+    )
+    heads, parts, (explanation,) = in_javascript(folder, ["a good film"], script)
+    assert (heads, parts, explanation["weights"]) == (0, [], None)
+    score = Predictor.load(folder).assess(["a good film"]).outlier_scores[0]
+    assert explanation["outlier_score"] == pytest.approx(score, abs=1e-3)
+
+
+@needs_node
 def test_a_range_power_divides_the_ngram_logits_as_in_python(tmp_path: Path) -> None:
     labels = ["a", "b", "c"]
     ngrams = replace(

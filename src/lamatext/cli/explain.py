@@ -101,7 +101,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         read.show_reading(quiet=quiet)
     if not quiet and not as_json and text and html is None:
         page = ["--html", output.unused_name("explanation.html")]
-        more = [] if heads else [output.command("explain", model, "--text", text[0], "--heads")]
+        is_complete = heads or not predictor.uses_network
+        more = (
+            [] if is_complete else [output.command("explain", model, "--text", text[0], "--heads")]
+        )
         output.next_steps(*more, output.command("explain", model, "--text", text[0], *page))
 
 

@@ -57,13 +57,15 @@ def group_characters(explanation: Explanation, ngrams: NgramModel) -> Explanatio
         (explanation.spans[start][0], explanation.spans[end - 1][1])
         for start, end in zip(starts, ends, strict=True)
     ]
-    weights, parts = explanation.weights, explanation.parts or {}
+    weights, parts = explanation.weights, explanation.parts
     return replace(
         explanation,
         spans=spans,
         contributions=np.add.reduceat(explanation.contributions, starts, axis=1),
         weights=None if weights is None else np.add.reduceat(weights, starts, axis=1),
-        parts={name: np.add.reduceat(part, starts, axis=1) for name, part in parts.items()},
+        parts=None
+        if parts is None
+        else {name: np.add.reduceat(part, starts, axis=1) for name, part in parts.items()},
     )
 
 

@@ -53,6 +53,11 @@ class ClassifierHead:
         arrays = [np.asarray(tensors[name], dtype=np.float32) for name in names]
         return cls(*arrays) if len(arrays) == 3 else cls(None, None, *arrays)
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether the last layer's weights are 0, so that the logits do not depend on the text."""
+        return not self.w2.any()
+
     def gradient(self, embedding: Floats) -> Floats:
         """Return the gradient of the classifier head's logits with respect to the embedding.
 

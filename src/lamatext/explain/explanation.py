@@ -27,7 +27,7 @@ class WordScore(NamedTuple):
     word: str
     start: int
     end: int
-    weight: float | None  # mean over heads; None for a model without attention
+    weight: float | None  # mean over heads; None if attention has no effect on the model
     contribution: float  # minus the mean over classes
 
 
@@ -45,7 +45,7 @@ class Explanation:
     probabilities: Floats  # (C,)
     contributions: Floats  # (C, T)
     base: Floats  # (C,)
-    weights: Floats | None = None  # (M, T)
+    weights: Floats | None = None  # (M, T); None if attention has no effect on the model
     method: Literal["contribution", "occlusion"] = "contribution"
     window: int = 1  # words per occlusion in a long text
     parts: Mapping[str, Floats] | None = None  # (C, T) each, "network" and "n-grams"; they add up
@@ -97,10 +97,15 @@ class Explanation:
         return [self.labels[i] for i in order if reached[i]]
 
     @property
+    def is_by_ngrams_alone(self) -> bool:
+        """Whether the n-grams alone decide on the explained text, as the network has weight 0."""
+        return self.method == "contribution" and self.weights is None
+
+    @property
     def pooled(self) -> Floats | None:
         """Attention weight of each word of the explanation, averaged over heads.
 
-        Shape (T,), with sum 1; None for a model without attention.
+        Shape (T,), with sum 1; None if attention has no effect on the model.
         """
         return None if self.weights is None else self.weights.mean(axis=0)
 

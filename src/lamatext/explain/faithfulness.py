@@ -176,7 +176,7 @@ def measure_faithfulness(
     if attention and len(attention) == len(explanations):
         scores["attention"] = attention
     scores["contribution"] = [e.relative[e.best] for e in explanations]
-    if load_network is not None:
+    if load_network is not None and not explanations[0].is_by_ngrams_alone:
         progress.stage(GRADIENTS)
         try:
             scores[GRADIENTS] = _gradient_scores(model, load_network, explanations)

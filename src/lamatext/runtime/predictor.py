@@ -131,8 +131,9 @@ class Predictor:
             TorchEngine(load_network(model)),
             encoder,
             classes,
-            ngrams=model.ngrams,
-            thresholds=model.thresholds,
+            None if recipe.model.name == "bert" else ClassifierHead.from_tensors(model.tensors),
+            model.ngrams,
+            model.thresholds,
             max_occlusions=max_occlusions(recipe.model.name),
             **reference,
         )
@@ -157,6 +158,15 @@ class Predictor:
         if self.threshold is not None:
             facts["unsure"] = f"below a probability of {self.threshold:.3f}"
         return facts
+
+    @property
+    def uses_network(self) -> bool:
+        """Whether the network contributes to predictions.
+
+        If the validation texts are no evidence that a network helps, training gives it weight 0,
+        and the n-grams decide alone.
+        """
+        return self.ngrams is None or self.head is None or not self.head.is_zero
 
     def predict(self, texts: Texts, *, unsure: object = None) -> NDArray[np.generic]:
         """Return the predictor's most probable label for each text.
@@ -297,13 +307,15 @@ class Predictor:
     def explain(self, text: str) -> Explanation:
         """Explain the predictor's decision for one text by the contribution of each word.
 
-        The explanation includes the attention weights if the network has attention.
+        The explanation includes the attention weights if the network has attention and contributes
+        to predictions.
         """
         check_texts([text])
         ids, spans = self.encoder.encode_with_spans(text)
         output = self.engine.run(ids[None, :], np.array([len(ids)], np.int32))
         check_finite(output.logits)
-        exact = self.head is not None and output.weights is not None
+        weights = output.weights if self.uses_network else None
+        exact = not self.uses_network or (self.head is not None and weights is not None)
         by_word, spans = self._network_contributions(ids, spans, output)
         explanation = Explanation(
             text=text,
@@ -312,7 +324,7 @@ class Predictor:
             probabilities=self.probabilities(output.logits)[0],
             contributions=by_word.contributions,
             base=by_word.base,
-            weights=None if output.weights is None else output.weights[0],
+            weights=None if weights is None else weights[0],
             method="contribution" if exact else "occlusion",
             window=1 if exact else occlusion_window(len(spans), self.max_occlusions),
             thresholds=None if self.thresholds is None else self.thresholds.values,
@@ -391,9 +403,13 @@ class Predictor:
     ) -> tuple[Contributions, list[Span]]:
         """Compute each word's contribution to the logits of the predictor's network.
 
-        The contributions are exact for a network with attention; otherwise they are computed by
-        occlusion, which never removes the special tokens of a pretrained encoder.
+        The contributions are exact for a network with attention, and 0 for one with weight 0;
+        otherwise they are computed by occlusion, which never removes the special tokens of a
+        pretrained encoder.
         """
+        if not self.uses_network:
+            none = np.zeros((len(self.classes_), len(spans)), np.float32)
+            return Contributions(none, output.logits[0]), spans
         if self.head is not None and output.weights is not None:
             exact = attention_contributions(
                 self.head,
@@ -440,7 +456,7 @@ class Predictor:
             contributions=total,
             base=base,
             probabilities=self.probabilities(total.sum(axis=1)[None, :] + base)[0],
-            parts={"network": by_network, "n-grams": by_ngrams},
+            parts={"network": by_network, "n-grams": by_ngrams} if self.uses_network else None,
         )
         return group_characters(explanation, ngrams)
 

@@ -18,7 +18,7 @@ from lamatext.errors import plural
 from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.runtime.predictor import Predictor
-from lamatext.views.formatting import label_names, percent, summed
+from lamatext.views.formatting import NGRAMS_ALONE, label_names, percent, summed
 from lamatext.views.html_templates import render_page, script_json
 from lamatext.views.word_shading import (
     attention_scale,
@@ -69,6 +69,7 @@ def explanation_page(
         several_labels=first is not None and first.thresholds is not None,
         max_pills=MAX_PILLS,
         parts=list(first.parts or []) if first else [],
+        ngrams_alone=NGRAMS_ALONE if first and first.is_by_ngrams_alone else "",
         heads=len(first.weights) if first and first.weights is not None else 0,
         methods=sorted({explanation.method for explanation in explanations}),
         cards=cards,

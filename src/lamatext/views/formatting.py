@@ -18,6 +18,9 @@ MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
     *("October", "November", "December"),
 )
+NGRAMS_ALONE = (
+    "The model decides by its n-grams alone: its network has weight 0, so attention has no effect."
+)
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 

@@ -19,6 +19,7 @@ from lamatext.errors import plural
 from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.views.formatting import (
+    NGRAMS_ALONE,
     label_names,
     one_line,
     probability,
@@ -164,7 +165,8 @@ def _attention(
         yield Text(one_line(summed(explanation, column)))
     pooled, weights = explanation.pooled, explanation.weights
     if pooled is None or weights is None:
-        yield Text("\nThis model has no attention.")
+        alone = explanation.is_by_ngrams_alone
+        yield Text(f"\n{NGRAMS_ALONE if alone else 'This model has no attention.'}")
         return
     yield _heading(f"Attention, mean of {plural(len(weights), 'head')}")
     mean = _shaded_text(explanation, pooled / attention_scale(pooled), ATTENTION)

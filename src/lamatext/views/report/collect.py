@@ -90,6 +90,7 @@ class Findings:
     data: Summary
     conflicts: int  # different texts that occur with more than one label
     labels: list[str]  # C
+    uses_network: bool  # else the n-grams decide alone
     truth: Targets  # (n,) class indices, or (n, C) 0/1 if a text may have several labels
     scores: AnyScores
     examples: Examples
@@ -156,6 +157,7 @@ def collect_findings(
         data=_summary(data),
         conflicts=_count_conflicts(texts, truth),
         labels=labels,
+        uses_network=predictor.uses_network,
         truth=truth,
         scores=score_predictions(predictor, truth, probabilities),
         examples=examples,

@@ -21,7 +21,15 @@ from lamatext.metrics import (
     merge_small_bins,
     wilson_interval,
 )
-from lamatext.views.formatting import accuracy_comparison, day, file_size, percent, share, signed
+from lamatext.views.formatting import (
+    NGRAMS_ALONE,
+    accuracy_comparison,
+    day,
+    file_size,
+    percent,
+    share,
+    signed,
+)
 from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
 from lamatext.views.report.collect import (
     MAX_MATRIX_CLASSES,
@@ -51,6 +59,7 @@ def report_page(findings: Findings, *, title: str | None = None) -> str:
         title=title or source_title(findings.scored.source),
         findings=findings,
         saved_on=day(datetime.fromisoformat(saved)) if saved else "",
+        ngrams_alone=NGRAMS_ALONE,
         share_format=share,
         signed_format=signed,
         headline=headline(findings),
@@ -227,11 +236,14 @@ def _label_scores(row: Values) -> dict[str, tuple[int, float]]:
     }
 
 
-def learning_section(findings: Findings) -> Values:
-    """Return the template values of the learning curves on the report page."""
+def learning_section(findings: Findings) -> Values | None:
+    """Return the template values of the learning curves on the report page.
+
+    There are none for a network that was trained for less than two epochs or has weight 0.
+    """
     history: Sequence[dict[str, float]] = findings.metrics.get("history") or []
-    if not history:
-        return {"charts": []}
+    if len(history) < 2 or not findings.uses_network:
+        return None
     epochs = [int(row["epoch"]) for row in history]
     losses = [float(row["loss"]) for row in history]
     accuracies = [float(row["accuracy"]) for row in history]

@@ -121,6 +121,8 @@ class Page {
     byId("about-mean").hidden = several;
     byId("about-colors").textContent = several ? "label that is named above the text" : "predicted class";
     byId("about-attention").hidden = !heads;
+    byId("about-ngrams").hidden = !models.some(model => model.isByNgramsAlone);
+    byId("details-title").textContent = heads ? "Details and attention" : "Details";
     byId("about-parts").hidden = !parts.length;
     this.setView(this.view, this.part);
   }
@@ -163,9 +165,10 @@ class Page {
   }
 
   panelUpdated(panel) {
-    const { heads = 0, parts = [] } = panel.model ?? {};
+    const { heads = 0, parts = [], isByNgramsAlone = false } = panel.model ?? {};
     // The heads and parts of a remote model are only known after its first response.
-    if (heads > this.heads || parts.some(part => !this.parts.includes(part))) this.listViews();
+    const isNew = heads > this.heads || parts.some(part => !this.parts.includes(part));
+    if (isNew || (isByNgramsAlone && byId("about-ngrams").hidden)) this.listViews();
     clearTimeout(this.announcement);
     this.announcement = setTimeout(() => {
       byId("announcement").textContent = this.visiblePanels.filter(panel => panel.explanation).map(({ explanation }) => {

@@ -94,6 +94,7 @@ export function groupCharacters(explanation, ngrams, words) {
     spans: starts.map((start, i) => [spans[start][0], spans[ends[i] - 1][1]]),
     weights: explanation.weights && merge(explanation.weights),
     contributions: merge(explanation.contributions),
-    parts: Object.fromEntries(Object.entries(explanation.parts).map(([name, rows]) => [name, merge(rows)])),
+    parts: explanation.parts &&
+      Object.fromEntries(Object.entries(explanation.parts).map(([name, rows]) => [name, merge(rows)])),
   };
 }

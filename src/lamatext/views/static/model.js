@@ -2,7 +2,7 @@
 
 import { addLabelNoise, sigmoids, softmax, sum } from "./arrays.js";
 import { contributions, groupCharacters, occlusion, windowSize } from "./explain.js";
-import { forward } from "./network.js";
+import { classifierLayers, forward } from "./network.js";
 import { OUTLIER, evidenceOf, outlierScore } from "./outliers.js";
 import { Encoder } from "./tokens.js";
 import { ModelError, checkNetwork, dequantize, readTensors } from "./weights.js";
@@ -22,8 +22,10 @@ export class Model {
     const tensors = readTensors(weights);
     checkNetwork(tensors, description.shapes);
     this.network = { settings: description.settings, tensors: dequantize(tensors) };
-    this.heads = headCount(this.network);
-    this.parts = ngrams ? ["network", "n-grams"] : [];
+    // Training gives the network weight 0 if it does not help: the n-grams then decide alone.
+    this.isByNgramsAlone = Boolean(ngrams) && !classifierLayers(this.network.tensors).w2.data.some(Boolean);
+    this.heads = this.isByNgramsAlone ? 0 : headCount(this.network);
+    this.parts = ngrams && !this.isByNgramsAlone ? ["network", "n-grams"] : [];
     this.ngrams = ngrams && { blocks: description.ngrams, tensors: readTensors(ngrams) };
     const rows = this.labels.length === 2 && !this.thresholds ? 1 : this.labels.length; // two classes share one
     if (ngrams) checkNgrams(this.ngrams.tensors, description.ngrams, rows);
@@ -49,10 +51,11 @@ export class Model {
   async explain(text, pause) {
     const encoded = this.encoder.encode(text);
     const output = forward(this.network, encoded.ids);
-    const { weights, logits } = output;
-    const scores = weights
-      ? contributions(this.network.tensors, output)
-      : await occlusion(this.network, encoded.ids, logits, pause);
+    const { logits } = output, weights = this.isByNgramsAlone ? null : output.weights;
+    const isExact = this.isByNgramsAlone || Boolean(weights);
+    const scores = this.isByNgramsAlone ? Array.from(logits, () => new Float64Array(encoded.ids.length))
+      : weights ? contributions(this.network.tensors, output)
+        : await occlusion(this.network, encoded.ids, logits, pause);
     [logits, ...scores].forEach(checkFinite);
     const explanation = {
       text,
@@ -62,23 +65,24 @@ export class Model {
       weights: weights && weights.toRows(),
       contributions: scores.map(row => Array.from(row)),
       base: scores.map((row, c) => logits[c] - sum(row)),
-      method: weights ? "contribution" : "occlusion",
-      window: weights ? 1 : windowSize(encoded.ids.length),
+      method: isExact ? "contribution" : "occlusion",
+      window: isExact ? 1 : windowSize(encoded.ids.length),
     };
-    const both = this.ngrams ? addNgrams(this.ngrams, explanation, encoded) : explanation;
+    const both = this.ngrams ? addNgrams(this.ngrams, explanation, encoded, this.isByNgramsAlone) : explanation;
     const total = both.contributions.map((row, c) => sum(row) + both.base[c]);
     const complete = withDerivedFields({ ...both, probabilities: this.probabilities(total) });
     return { ...complete, ...this.assess(complete, encoded, logits) };
   }
 
   /** Whether the model is unsure of a text, and how unusual it finds it, as far as it can say so. */
-  assess({ probabilities, parts }, { words }, network) {
+  assess({ probabilities, contributions, parts }, { words }, network) {
     const fields = {};
     if (this.threshold != null) fields.unsure = Math.max(...probabilities) < this.threshold;
     if (this.evidence) {
       const known = words.length ? this.encoder.countKnown(words) / words.length : 0;
       const base = this.ngrams && ngramContributions(this.ngrams, []).base;
-      const ngrams = base && parts["n-grams"].map((row, c) => base[c] + sum(row));
+      const grams = parts?.["n-grams"] ?? contributions;
+      const ngrams = base && grams.map((row, c) => base[c] + sum(row));
       fields.outlier_score = outlierScore(evidenceOf(network, ngrams, base, known), this.evidence);
       fields.outlier = fields.outlier_score >= OUTLIER;
     }
@@ -101,7 +105,7 @@ function headCount({ settings }) {
 
 /** Add the n-gram model's contributions. It reads every word of the text; words that the network
  *  did not read get attention and network contribution 0. */
-function addNgrams(ngrams, explanation, { spans, words, indices }) {
+function addNgrams(ngrams, explanation, { spans, words, indices }, isByNgramsAlone) {
   const { contributions: scores, base } = ngramContributions(ngrams, words);
   const [allSpans, read] = words.length ? [spans, indices] : [explanation.spans, [0]]; // no word: the network's empty one
   const spread = row => {
@@ -118,7 +122,7 @@ function addNgrams(ngrams, explanation, { spans, words, indices }) {
     weights: explanation.weights && explanation.weights.map(spread),
     contributions: network.map((row, c) => row.map((value, t) => value + grams[c][t])),
     base: explanation.base.map((value, c) => value + base[c] + unread * sum(explanation.contributions[c])),
-    parts: { network, "n-grams": grams },
+    parts: isByNgramsAlone ? undefined : { network, "n-grams": grams },
   };
   return groupCharacters(total, ngrams, words);
 }

@@ -22,6 +22,7 @@ export class RemoteModel {
     const [explanation] = explanations;
     this.heads = explanation.weights?.length ?? 0;
     this.parts = Object.keys(explanation.parts ?? {});
+    this.isByNgramsAlone = explanation.method === "contribution" && !this.heads;
     return withDerivedFields({ ...explanation, text, spans: toUtf16(text, explanation.spans) });
   }
 }

@@ -312,6 +312,18 @@ def test_the_training_texts_are_named_by_their_own_file(findings: Findings) -> N
     page = report_page(replace(findings, data=train))
 
     assert "The training texts of train.csv" in page
+    assert "What the model was trained on." in page
+
+
+def test_the_data_section_says_that_it_shows_the_scored_texts_if_the_training_texts_are_unknown(
+    findings: Findings,
+) -> None:
+    page = report_page(replace(findings, train=None))
+
+    assert "The texts that this report scores" in page
+    assert "The scored texts of made.csv" in page
+    assert "What the model was trained on" not in page
+    assert ">training texts</th>" not in page
 
 
 def test_concerns_about_the_data_are_listed(findings: Findings) -> None:

@@ -145,8 +145,18 @@ def _multi_label_headline(findings: Findings, scores: MultiLabelScores) -> Value
 def data_section(findings: Findings) -> Values:
     """Return the template values of the data section on the report page."""
     summary, known = findings.data, findings.train is not None or findings.is_seen
+    kind = "training" if known else "scored"
+    about = (
+        "What the model was trained on. Good data has enough texts of every class, few duplicates, "
+        "and no training text among the scored texts."
+    )
+    if not known:
+        about = (
+            "The texts that this report scores; the model does not store those that it was trained "
+            "on. Good test data has enough texts of every class and few duplicates."
+        )
     facts = [
-        ("training texts" if known else "texts", f"{summary.rows:,}"),
+        *([("training texts", f"{summary.rows:,}")] if known else []),
         ("texts scored in this report", f"{len(findings.scored):,}"),
         ("words per text, mean", f"{summary.mean_words:,.0f}"),
         (
@@ -161,8 +171,9 @@ def data_section(findings: Findings) -> Values:
     if summary.in_both is not None:
         facts.append(("scored texts that are also training texts", f"{summary.in_both:,}"))
     return {
+        "about": about,
         "facts": facts,
-        "caption": f"The {'training ' if known else ''}texts of {source_title(summary.source)}",
+        "caption": f"The {kind} texts of {source_title(summary.source)}",
         "classes": [(c, count, count / summary.rows) for c, count in summary.classes.items()],
         "concerns": _concerns(findings),
     }

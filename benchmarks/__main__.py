@@ -11,7 +11,7 @@ import typer
 from lamatext.cli import options, output
 from lamatext.cli.main import run_app
 from lamatext.errors import ConfigError
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 
 if TYPE_CHECKING:
     from benchmarks.comparison import Comparison
@@ -140,7 +140,7 @@ def _print_table(benchmark: str, comparisons: "list[Comparison]") -> None:
         for comparison in comparisons
     ]
     columns = (benchmark, "ratio", "quartiles", "target", "ours", "baseline", "unit")
-    output.out().print(terminal_table(columns, rows))
+    output.out().print(TerminalTable(columns, rows))
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

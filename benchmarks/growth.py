@@ -25,7 +25,7 @@ from benchmarks.accuracy_jobs import RECORDS, Folder, Force, split_known_names
 from benchmarks.costs import describe_cpu
 from lamatext.cli import output
 from lamatext.progress import Progress
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 from paper.markdown import MISSING, markdown_table
 from paper.records import Record, Records
 
@@ -100,8 +100,8 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
                 _record_cell(store, cell, system, Path(folder), limit)
     rows = growth_rows(store.of(EXPERIMENT))
     columns = ("data", "system", "CPU s", "s", "peak MB", "predict CPU s", "accuracy")
-    output.out().print(terminal_table(columns, rows))
-    output.out().print(terminal_table(("data", *STAGES), stage_rows(store.of(EXPERIMENT))))
+    output.out().print(TerminalTable(columns, rows))
+    output.out().print(TerminalTable(("data", *STAGES), stage_rows(store.of(EXPERIMENT))))
     for sweep in SWEEPS:
         slopes = exponents(store.of(EXPERIMENT), sweep, METRICS[0]).items()
         shown = ", ".join(f"{SYSTEMS[system]} {slope:.2f}" for system, slope in slopes)

@@ -27,7 +27,7 @@ from benchmarks.growth import Cell, write_made_up
 from lamatext.cli import output
 from lamatext.kernels.kernel_threads import usable_cores
 from lamatext.progress import SILENT, Progress
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 from paper.records import Record, Records
 
 EXPERIMENT = "streaming"
@@ -64,7 +64,7 @@ def run(
 
 def _print(cell: Cell, found: dict[str, float]) -> None:
     shown = [(metric, f"{value:,.0f}") for metric, value in found.items()]
-    output.out().print(terminal_table((f"streaming, {cell}", "value"), shown))
+    output.out().print(TerminalTable((f"streaming, {cell}", "value"), shown))
 
 
 def _measure(cell: Cell, folder: Path) -> Iterator[tuple[str, float]]:

@@ -26,7 +26,7 @@ from benchmarks.growth import TEST_ROWS, Cell, run_process, write_made_up
 from lamatext.cli import output
 from lamatext.data.named_datasets import dataset_folder
 from lamatext.errors import DataError
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 from paper.records import Record, Records
 
 EXPERIMENT = "training_cost"
@@ -112,7 +112,7 @@ def run(  # noqa: PLR0913 - each argument is one option on the command line
                 if not cell.startswith("short") and name == TFIDF:
                     continue
                 _record(store, cell, name, number, (files, checkouts.get(name), folder, limit))
-    output.out().print(terminal_table(*cost_table(store.of(EXPERIMENT))))
+    output.out().print(TerminalTable(*cost_table(store.of(EXPERIMENT))))
 
 
 def _in_alternation(rounds: Sequence[str], systems: Sequence[str]) -> Iterable[tuple[int, str]]:

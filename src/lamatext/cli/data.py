@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from lamatext.cli import options, output
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 
 NAME = "data"
 EXAMPLES = "LAMATEXT_DATA=data lamatext data"
@@ -30,10 +30,8 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
         )
         for dataset in datasets
     ]
-    table = terminal_table(("name", "train", "test", "classes", "task", "location"), rows)
-    for column in table.columns[4:]:
-        column.justify, column.no_wrap = "left", False
-    console.print(table)
+    columns = ("name", "train", "test", "classes", "task", "location")
+    console.print(TerminalTable(columns, rows, texts=2))
     console.print("\nOrigin and license terms")
     for dataset in datasets:
         entry = dataset.entry

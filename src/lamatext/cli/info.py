@@ -9,7 +9,7 @@ from rich.text import Text
 from lamatext.cli import options, output
 from lamatext.errors import plural
 from lamatext.views.formatting import one_line, percent
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 
 NAME = "info"
 EXAMPLES = "lamatext info runs/reviews"
@@ -49,7 +49,7 @@ def run(
     counts = config.get("parameters", {})
     rows = [(part, f"{count:,}") for part, count in counts.items()]
     rows.append(("total", f"{sum(counts.values()):,}"))
-    console.print(terminal_table(("component", "parameters"), rows))
+    console.print(TerminalTable(("component", "parameters"), rows))
     for title, facts in _facts(config, metrics).items():
         console.print(f"\n{title}", markup=False)
         for key, value in facts.items():

@@ -11,7 +11,7 @@ from lamatext.errors import plural
 from lamatext.views.formatting import duration, file_size, one_line, percent, points
 from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
 from lamatext.views.svg_charts import difference_axis
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 
 
 def show_comparison(console: Console, comparison: Comparison) -> None:
@@ -24,7 +24,7 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     )
     rows = sorted(comparison.rows, key=lambda row: -row.scores[first])
     cells = [_cells(row, first, second) for row in rows]
-    console.print(terminal_table(columns, cells, max_width=console.width))
+    console.print(TerminalTable(columns, cells))
     tested = f"{plural(comparison.texts, 'test text')} of {comparison.source}"
     if comparison.folds:
         tested = (
@@ -86,7 +86,8 @@ def _show_groups(console: Console, comparison: Comparison) -> None:
             if group.kind == kind
         ]
         console.print()
-        console.print(terminal_table((f"{metric} by {kind}", "texts", *names, "winner"), rows))
+        columns = (f"{metric} by {kind}", "texts", *names, "winner")
+        console.print(TerminalTable(columns, rows, texts=1))
     console.print(
         f"\nOf {len(comparison.groups)} kinds of texts, about one in 20 shows a winner by chance.",
         markup=False,

@@ -5,7 +5,7 @@ from rich.console import Console
 from lamatext.errors import plural
 from lamatext.input_drift import Drift
 from lamatext.views.formatting import percent
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 
 MAX_LABELS = 20  # the labels whose share has changed most
 
@@ -29,7 +29,7 @@ def show_drift(console: Console, drift: Drift) -> None:
         f"{plural(drift.validation_texts, 'validation text')}\n"
     )
     columns = ("share of", "validation texts", "these texts", "95 % interval", "")
-    console.print(terminal_table(columns, rows))
+    console.print(TerminalTable(columns, rows, texts=1))
     if len(by_change) > MAX_LABELS:
         console.print(
             f"({plural(len(by_change) - MAX_LABELS, 'more label')}, whose share changed less)"

@@ -22,7 +22,7 @@ from lamatext.metrics import (
 from lamatext.runtime.predictor import Predictor
 from lamatext.views.formatting import accuracy_comparison, file_size, percent, terminal_text
 from lamatext.views.terminal_explanation import example_lines
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 
 if TYPE_CHECKING:
     from lamatext.baselines import LeaderboardRow
@@ -67,7 +67,7 @@ def show_scores(
         (c.label, f"{c.precision:.3f}", f"{c.recall:.3f}", f"{c.f1:.3f}", f"{c.texts:,}")
         for c in scores.classes
     ]
-    console.print(terminal_table(("class", "precision", "recall", "F1", "texts"), rows))
+    console.print(TerminalTable(("class", "precision", "recall", "F1", "texts"), rows))
     _show_confusion(console, scores)
     _show_reliability(console, scores.reliability)
     _show_coverage(console, scores.coverage)
@@ -125,7 +125,7 @@ def _show_multi_label_scores(
         for c in scores.classes
     ]
     columns = ("label", "precision", "recall", "F1", "average precision", "texts")
-    console.print(terminal_table(columns, rows))
+    console.print(TerminalTable(columns, rows))
     _show_reliability(console, scores.reliability)
 
 
@@ -160,7 +160,7 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
     ]
     curves = [f"{kind} {shares[place]:.0%}" for kind in ("without", "only") for place in places]
     columns = ("words ranked by", "comprehensiveness", "sufficiency", *curves)
-    console.print(terminal_table(columns, rows))
+    console.print(TerminalTable(columns, rows))
     console.print(
         "Higher comprehensiveness and lower sufficiency are better; "
         "[ ] is the 95 % confidence interval.",
@@ -210,7 +210,7 @@ def show_leaderboard(
         )
         for row in sorted(rows, key=lambda row: -getattr(row, first))
     ]
-    console.print(terminal_table(columns, cells, max_width=console.width))
+    console.print(TerminalTable(columns, cells))
     if folds:
         console.print(
             f"Scores of {folds}-fold cross-validation on {plural(texts, 'text')}.", markup=False
@@ -230,7 +230,7 @@ def show_changes(console: Console, changes: Sequence["ScoreChange"]) -> None:
         )
         for change in changes
     ]
-    console.print(terminal_table(("test data", "texts", "score", "before", "after"), cells))
+    console.print(TerminalTable(("test data", "texts", "score", "before", "after"), cells))
     for change in changes:
         if change.is_forgotten:
             source = terminal_text(change.data)
@@ -286,11 +286,11 @@ def _show_confusion(console: Console, scores: Scores) -> None:
         ]
         most_frequent = sorted(pairs, reverse=True)[:MAX_CLASSES]
         rows = [(f"{true} → {predicted}", f"{n:,}") for n, true, predicted in most_frequent]
-        console.print(terminal_table(("true → predicted", "texts"), rows))
+        console.print(TerminalTable(("true → predicted", "texts"), rows))
         return
     console.print("\nConfusion matrix: rows are the true classes, columns the predicted ones")
     matrix = [(labels[i], *map(str, row)) for i, row in enumerate(scores.confusion)]
-    console.print(terminal_table(("", *labels), matrix))
+    console.print(TerminalTable(("", *labels), matrix))
 
 
 def _show_reliability(console: Console, reliability: Reliability) -> None:
@@ -303,7 +303,7 @@ def _show_reliability(console: Console, reliability: Reliability) -> None:
         interval = f"{percent(low)} to {percent(high)}"
         rows.append((percent(confidence), percent(accuracy), interval, f"{texts:,}"))
     columns = ("probability", "accuracy", "95 % interval", "texts")
-    console.print(terminal_table(columns, rows))
+    console.print(TerminalTable(columns, rows))
 
 
 def _show_coverage(console: Console, coverage: Sequence[CoveragePoint]) -> None:
@@ -327,4 +327,4 @@ def _show_coverage(console: Console, coverage: Sequence[CoveragePoint]) -> None:
         for point in dict.fromkeys(reversed(nearest))
     ]
     columns = ("answered", "probability at least", "accuracy", "95 % interval")
-    console.print(terminal_table(columns, rows))
+    console.print(TerminalTable(columns, rows))

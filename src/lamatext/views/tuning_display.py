@@ -17,7 +17,7 @@ from lamatext.trials import FINISHED, RUNNING, Choice, Trial, finished_trials, p
 from lamatext.views.formatting import duration, file_size, one_line
 from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
 from lamatext.views.svg_charts import Chart, Line, value_axis
-from lamatext.views.terminal_table import terminal_table
+from lamatext.views.terminal_table import TerminalTable
 
 COLUMNS = ("trial", "state", "texts", "score", "size", "one text", "time", "settings")
 BEST, LATEST = 6, 6  # rows of the live table
@@ -79,7 +79,7 @@ class TrialDisplay(Progress):
         left = max(0.0, self._deadline - time.monotonic())
         rows = [trial_cells(trial) for trial in shown_trials(self._trials)]
         footer = f"{duration(left)} left · {plural(len(self._trials), 'trial')} · {self._stage}"
-        return Group(terminal_table(COLUMNS, rows), Text(one_line(footer), style="dim"))
+        return Group(TerminalTable(COLUMNS, rows), Text(one_line(footer), style="dim"))
 
 
 def shown_trials(trials: Sequence[Trial]) -> list[Trial]:
@@ -138,7 +138,7 @@ def show_front(console: Console, front: Sequence[Trial], chosen: Trial, metric: 
     """Print the Pareto front of tuning trials by score, size and latency."""
     console.print("Pareto front: no other trial is better in score, size and latency at once")
     columns = ("trial", f"validation {metric}", *COLUMNS[4:6], "settings")
-    console.print(terminal_table(columns, front_rows(front, chosen)))
+    console.print(TerminalTable(columns, front_rows(front, chosen)))
 
 
 def write_tuning_page(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lamatext.cli import info, main
+from lamatext.errors import ColumnChoiceError
 from tests.cli.conftest import Command
 
 
@@ -47,6 +48,23 @@ def test_a_bug_keeps_its_traceback(lamatext: Command, monkeypatch: pytest.Monkey
         monkeypatch.setattr(main, "app", failing(error))
         with pytest.raises(type(error)):
             lamatext("info", "model")
+
+
+def test_an_error_is_wrapped_at_words_on_a_terminal_and_suggested_commands_are_not(
+    lamatext: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = ["--text-column", "a long name of a column", "--label-column", "another long name"]
+    error = ColumnChoiceError("reviews.csv: several columns could be the texts.", [choice])
+    monkeypatch.setattr(main, "app", failing(error))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # Rich takes stderr for a terminal
+    monkeypatch.setenv("COLUMNS", "40")
+
+    answer = lamatext("info", "model")
+
+    first, second, command = answer.err.splitlines()
+    assert first == "lamatext: reviews.csv: several columns"
+    assert second == "could be the texts."
+    assert command.endswith("'another long name'")
 
 
 def test_a_warning_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

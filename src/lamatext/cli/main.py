@@ -23,6 +23,7 @@ from lamatext.cli import (
     explain,
     export,
     info,
+    output,
     predict,
     report,
     serve,
@@ -135,7 +136,7 @@ def run_app(commands: typer.Typer, arguments: list[str], *, prog_name: str) -> i
     except ColumnChoiceError as error:
         status = _report_error(str(error))
         for choice in error.choices:
-            print(f"  {one_line(shlex.join([prog_name, *arguments, *choice]))}", file=sys.stderr)
+            output.message(f"  {one_line(shlex.join([prog_name, *arguments, *choice]))}")
         return status
     except (LamatextError, MemoryError) as error:
         return _report_error(str(error) or NO_MEMORY)
@@ -162,7 +163,7 @@ _USER_ERRORS = (
 
 
 def _report_error(message: str) -> int:
-    print(f"lamatext: {one_line(message)}", file=sys.stderr)
+    output.message(f"lamatext: {one_line(message)}")
     return 2
 
 
@@ -174,4 +175,4 @@ def _usage_error(error: typer.TyperException) -> str:
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"lamatext: {one_line(str(message))}", file=sys.stderr)
+    output.message(f"lamatext: {one_line(str(message))}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from lamatext.data.read_options import DEFAULT_MAX_BAD_ROWS, MAX_RECORD, ReadOptions
 from lamatext.progress import SILENT, Progress
@@ -26,8 +27,17 @@ def out() -> Console:
 
 
 def message(text: object) -> None:
-    """Print a message to stderr, making its control characters visible."""
-    print(terminal_text(text), file=sys.stderr)
+    """Print a message to stderr, making its control characters visible.
+
+    On a terminal, lines are wrapped at words, except for indented ones, which are commands.
+    """
+    console, lines = Console(stderr=True), list[str]()
+    for line in terminal_text(text).split("\n"):
+        if console.is_terminal and not line.startswith("  "):
+            lines += [part.plain.rstrip() for part in Text(line).wrap(console, console.width)]
+        else:
+            lines.append(line)
+    print("\n".join(lines), file=sys.stderr)  # Rich keeps what is printed above a progress bar
 
 
 def progress(*, quiet: bool) -> Progress:

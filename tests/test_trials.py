@@ -46,8 +46,8 @@ def test_a_lead_larger_than_the_spread_of_seeds_is_chosen_and_named() -> None:
 
     assert choice.trial.number == 3
     assert choice.verdict == (
-        "The search brought more than the spread of seeds explains: accuracy 0.8600 of the best of "
-        "2 trials, 0.8000 ± 0.0100 of the default recipe with 3 seeds."
+        "The search brought more than the spread of seeds explains: accuracy 86.00 % of the best "
+        "of 2 trials, 80.00 % ± 1.00 % of the default recipe with 3 seeds."
     )
 
 

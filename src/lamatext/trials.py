@@ -63,6 +63,11 @@ class Choice:
     verdict: str
 
 
+def score_text(metric: str, score: float) -> str:
+    """Format the score of a trial: accuracy in percent, F1 as a fraction."""
+    return f"{100 * score:.2f} %" if metric == "accuracy" else f"{score:.4f}"
+
+
 def finished_trials(trials: Sequence[Trial]) -> list[Trial]:
     """Return the finished trials that were trained on the largest share of the training texts."""
     finished = [trial for trial in trials if trial.state == FINISHED and trial.score is not None]
@@ -127,7 +132,8 @@ def choose_trial(
     spread = seed_spread(trials)
     if default is None:
         verdict = f"The default recipe is over a limit; the best trial within them has {metric}"
-        return Choice(best, f"{verdict} {best.score:.4f} on the validation texts.")
+        score = score_text(metric, best.score or 0.0)
+        return Choice(best, f"{verdict} {score} on the validation texts.")
     sampled = sum(not t.is_default and t.state in (FINISHED, STOPPED) for t in trials)
     if best.is_default and not sampled:
         return Choice(default, "There was only time for the default recipe, which is kept.")
@@ -142,12 +148,15 @@ def choose_trial(
             "whether that is more than the spread of seeds was not measured, for lack of time."
         )
         return Choice(best, verdict)
-    deviation = max(spread.deviation, 1 / validation_texts)
-    chance = deviation * max(1.0, _expected_maximum(sampled, spread.seeds))
+    least = max(spread.deviation, 1 / validation_texts)
+    chance = least * max(1.0, _expected_maximum(sampled, spread.seeds))
     gain = best.score - spread.mean
+    own, mean, deviation = (
+        score_text(metric, value) for value in (best.score, spread.mean, spread.deviation)
+    )
     compared = (
-        f"{metric} {best.score:.4f} of the best of {plural(sampled, 'trial')}, {spread.mean:.4f} ± "
-        f"{spread.deviation:.4f} of the default recipe with {plural(spread.seeds, 'seed')}"
+        f"{metric} {own} of the best of {plural(sampled, 'trial')}, {mean} ± {deviation} of the "
+        f"default recipe with {plural(spread.seeds, 'seed')}"
     )
     if gain > chance:
         verdict = f"The search brought more than the spread of seeds explains: {compared}."

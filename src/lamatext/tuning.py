@@ -566,7 +566,7 @@ def _measure(
         The measurements, and the value that the search maximizes: the score, less a penalty for
         exceeding a limit.
     """
-    name = f"trial {trial.number}, {share:.0%} of the texts"
+    name = f"trial {trial.number}, {100 * share:.0f} % of the texts"
     reserve = final_seconds(task, read_trials(study))
     limited = DeadlineProgress(task.deadline - reserve, NamedProgress(name, engine.progress))
     rows = np.sort(engine.order[: round(share * len(engine.order))])

@@ -57,16 +57,21 @@ def test_the_search_saves_a_model_its_page_and_its_study(lamatext: Command, plac
     assert Predictor.load(place / "tuned" / "model").predict(["a moving film"])[0] in ("neg", "pos")
     assert (place / "tuned" / "study.sqlite3").is_file()
     assert "Pareto front" in (place / "tuned" / "tuning.html").read_text()
-    assert [line.split(":")[0] for line in answer.err.splitlines()[:5]] == [
-        f"trial {number}" for number in range(5)
-    ]
-    assert "default recipe, seed 2" in answer.err.splitlines()[2]
-    assert "dropout=" in answer.err.splitlines()[4]
+    data, search, *_ = answer.err.split("\n\n")
+    assert data.startswith(
+        "Data\n  reviews.csv: texts from column 'text', labels from column 'label'"
+    )
+    assert "160 training texts, 20 validation texts, 20 test texts" in data
+    title, *trials = search.splitlines()
+    assert title == "Search"
+    assert [line.split(":")[0] for line in trials] == [f"  trial {number}" for number in range(5)]
+    assert "default recipe, seed 2" in trials[2]
+    assert "dropout=" in trials[4]
     assert "vector_width=" not in answer.err  # fixed with --set
     recipe = saved_recipe(place / "tuned/model", load_config(place / "tuned/model"))
     assert recipe.text.vector_width == 8
     assert "(chosen)" in answer.out
-    assert "Trained on all texts: accuracy" in answer.out
+    assert "Trained on all texts but the test texts: accuracy" in answer.out
     assert re.search("default recipe|search brought", answer.out)
     assert "lamatext predict tuned/model --text" in answer.err
 

@@ -24,6 +24,8 @@ def test_only_the_first_ten_classes_are_listed() -> None:
 
 
 def test_a_summary_without_problems_says_so() -> None:
-    lines = summary_lines(Summary("a.csv", 5, {}, WORDS, 1.0, 0, 0, 0))
+    alone = summary_lines(Summary("a.csv", 5, {}, WORDS, 1.0, 0, 0, 0))
+    tested = summary_lines(Summary("a.csv", 5, {}, WORDS, 1.0, 0, 0, 0, test_rows=2, in_both=0))
 
-    assert lines[1:] == ["no empty texts, duplicates or test texts in training"]
+    assert alone[1:] == ["no empty texts, no duplicates"]
+    assert tested[1:] == ["no empty texts, no duplicates, no test texts among the training texts"]

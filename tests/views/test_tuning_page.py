@@ -4,13 +4,15 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
-from lamatext.trials import FINISHED, RUNNING, Limits, Trial, choose_trial
+from lamatext.trials import FINISHED, RUNNING, Limits, Trial, choose_trial, pareto_front
 from lamatext.views.tuning_display import (
     BEST,
     LATEST,
     TrialDisplay,
+    show_front,
     shown_trials,
     write_tuning_page,
 )
@@ -68,6 +70,29 @@ def test_the_live_table_has_the_best_and_the_latest_trials() -> None:
 
     assert len(numbers) <= BEST + LATEST
     assert {0, 5, 39, 40} <= set(numbers)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_numbers_are_complete_at_every_width_and_the_settings_wrap(width: int) -> None:
+    trials = [*made_up_trials(40), Trial(40, RUNNING)]
+    display = TrialDisplay(deadline=0.0)
+    display._console = Console(file=StringIO(), width=width)
+    display._trials = trials
+    console = Console(file=StringIO(), width=width)
+
+    display._console.print(display._render())
+    show_front(console, pareto_front(trials), trials[0], "accuracy")
+
+    for output in (display._console.file, console.file):
+        assert isinstance(output, StringIO)
+        lines = output.getvalue().splitlines()
+        best = next(line for line in lines if line.startswith("5 "))
+        for cell in ("90.00 %", "4.0 MB", "0.700 ms"):
+            assert cell in best
+        assert max(map(len, lines)) <= width
+    assert isinstance(console.file, StringIO)
+    assert "heads=10 dropout=0.312 ngrams.svm_c=2" in console.file.getvalue()
+    assert "validation accuracy" in console.file.getvalue()
 
 
 def test_a_line_is_printed_for_each_trial_that_has_ended_if_there_is_no_terminal() -> None:

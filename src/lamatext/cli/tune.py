@@ -109,6 +109,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     from lamatext.recipes import parse_assignments, resolve_recipe
     from lamatext.trials import Limits
     from lamatext.tuning import TuningTask, tuning_splits
+    from lamatext.views.terminal_dataset import show_dataset
     from lamatext.views.tuning_display import TrialDisplay
 
     limits = Limits(
@@ -132,7 +133,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     ):
         options.check_device(device)
         display.stage(f"reading {source_name(data)}")
-        splits = read_splits(DataSources(data, test, validation, reading=reading), settings)
+        sources = DataSources(data, test, validation, reading=reading)
+        splits = read_splits(sources, settings, display)
         task = TuningTask(
             tuning_splits(splits, settings.seed),
             settings,
@@ -143,6 +145,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             device,
             started,
         )
+        final = task.splits.final
+        show_dataset(final.train, final.validation, final.test, display)
+        display.metric = task.metric
+        display.section("Search")
         result = _search(task, display, workers)
     if result is not None:
         _show_result(task, result, quiet=quiet)
@@ -245,19 +251,24 @@ def _parse_quantity(text: str, units: dict[str, float], option: str, example: st
 
 def _show_result(task: "TuningTask", result: "TuningResult", *, quiet: bool) -> None:
     from lamatext.trials import pareto_front
-    from lamatext.views.formatting import file_size, one_line
+    from lamatext.views.formatting import file_size, one_line, percent
     from lamatext.views.terminal_scores import scores_sentence
     from lamatext.views.tuning_display import show_front
 
+    if not quiet:
+        output.section("Result")
     console = output.out()
     show_front(console, pareto_front(result.trials), result.choice.trial, task.metric)
     console.print(f"\n{result.choice.verdict}", markup=False)
     if result.final is not None:
-        console.print(f"Trained on all texts: {scores_sentence(result.final.scores)}", markup=False)
+        scores = result.final.scores
+        trained = "Trained on all texts but the test texts"
+        console.print(f"{trained}: {scores_sentence(scores)}", markup=False)
     else:
+        share = percent(result.choice.trial.share, 0)
         console.print(
-            f"The model of trial {result.choice.trial.number} is saved, trained on "
-            f"{result.choice.trial.share:.0%} of the texts that are not held out: {result.reason}.",
+            f"The model of trial {result.choice.trial.number} is saved, trained on {share} of the "
+            f"texts that are not held out: {result.reason}.",
             markup=False,
         )
     saved = (

@@ -74,18 +74,12 @@ class ProgressDisplay(Progress):
 
     def section(self, title: str) -> None:
         """Print a heading to stderr and indent the progress notes below it."""
-        if self._margin:
-            self._console.print()
-        self._console.print(one_line(title), style="bold", markup=False)
+        print_section(self._console, title, is_first=not self._margin)
         self._margin = "  "
 
     def note(self, text: str) -> None:
         """Print a line of text to stderr above the progress bar."""
-        line = Text(one_line(text))
-        if self._console.is_terminal:
-            self._console.print(Padding(line, (0, 0, 0, len(self._margin)), expand=False))
-        else:
-            self._console.print(Text(self._margin) + line, soft_wrap=True)
+        print_note(self._console, text, self._margin)
 
     def time_left(self, seconds: float) -> None:
         """Show the time left next to the progress bar, or print it at growing intervals."""
@@ -98,6 +92,22 @@ class ProgressDisplay(Progress):
         if elapsed >= self._next_line and seconds >= 1:
             self._next_line = 2 * elapsed
             self.note(self._left)
+
+
+def print_section(console: Console, title: str, *, is_first: bool) -> None:
+    """Print a heading to the terminal, below an empty line unless it is the first."""
+    if not is_first:
+        console.print()
+    console.print(one_line(title), style="bold", markup=False)
+
+
+def print_note(console: Console, text: str, margin: str) -> None:
+    """Print a progress note to the terminal, indented by ``margin`` and wrapped at words."""
+    line = Text(one_line(text))
+    if console.is_terminal:
+        console.print(Padding(line, (0, 0, 0, len(margin)), expand=False))
+    else:
+        console.print(Text(margin) + line, soft_wrap=True)
 
 
 def format_time_left(seconds: float) -> str:

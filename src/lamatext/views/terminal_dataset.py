@@ -40,7 +40,7 @@ def show_dataset(
     if folds:
         progress.note(
             f"too few texts to hold some out for testing: the scores are from {folds}-fold "
-            "cross-validation; a model that is saved is trained on all texts"
+            "cross-validation; the saved model is trained on all texts"
         )
     summary = summarize_dataset(train, None if folds else test)
     for line in summary_lines(summary):
@@ -130,7 +130,8 @@ def summary_lines(summary: Summary) -> list[str]:
             "are duplicates or near-duplicates"
         )  # fmt: skip
         found.append(f"{summary.in_both:,} {of} {are} of training texts")
-    lines.append(", ".join(found) or "no empty texts, duplicates or test texts in training")
+    in_training = "" if summary.in_both is None else ", no test texts among the training texts"
+    lines.append(", ".join(found) or f"no empty texts, no duplicates{in_training}")
     if summary.conflicting:
         lines.append(
             f"{summary.conflicting:,} texts have a duplicate or near-duplicate with another label; "

@@ -7,20 +7,31 @@ from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.text import Text
 
 from lamatext.atomic_write import write_text
 from lamatext.data.read_options import source_title
 from lamatext.errors import plural
 from lamatext.progress import Progress
-from lamatext.trials import FINISHED, RUNNING, Choice, Trial, finished_trials, pareto_front
-from lamatext.views.formatting import duration, file_size, one_line
+from lamatext.trials import (
+    FINISHED,
+    RUNNING,
+    Choice,
+    Trial,
+    finished_trials,
+    pareto_front,
+    score_text,
+)
+from lamatext.views.formatting import duration, file_size, one_line, percent
 from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
+from lamatext.views.progress_display import print_note, print_section
 from lamatext.views.svg_charts import Chart, Line, value_axis
-from lamatext.views.terminal_table import TerminalTable
+from lamatext.views.terminal_table import GAP, TerminalTable
 
-COLUMNS = ("trial", "state", "texts", "score", "size", "one text", "time", "settings")
+COLUMNS = ("trial", "state", "texts", "score", "size", "one text", "time")
 BEST, LATEST = 6, 6  # rows of the live table
+MIN_SETTINGS = 20  # characters of the settings in the live table, or none
 
 
 class TrialDisplay(Progress):
@@ -32,7 +43,8 @@ class TrialDisplay(Progress):
         self._live: Live | None = None
         self._trials: list[Trial] = []
         self._shown: set[int] = set()
-        self._stage = ""
+        self._stage, self._margin = "", ""
+        self.metric = "accuracy"
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._quiet:
@@ -56,12 +68,13 @@ class TrialDisplay(Progress):
     def note(self, text: str) -> None:
         """Print a line of text above the live table of tuning trials."""
         if not self._quiet:
-            self._console.print(one_line(text), markup=False, soft_wrap=True)
+            print_note(self._console, text, self._margin)
 
     def section(self, title: str) -> None:
         """Print a heading above the live table of tuning trials."""
         if not self._quiet:
-            self._console.print(one_line(title), markup=False, style="bold")
+            print_section(self._console, title, is_first=not self._margin)
+            self._margin = "  "
 
     def show(self, trials: list[Trial]) -> None:
         """Update the live table of tuning trials, or print a line per finished trial."""
@@ -71,15 +84,27 @@ class TrialDisplay(Progress):
         for trial in trials:
             if trial.state != RUNNING and trial.number not in self._shown:
                 self._shown.add(trial.number)
-                number, *cells, settings = trial_cells(trial)
-                line = f"trial {number}: {', '.join(filter(None, cells))}; {settings}"
-                self._console.print(one_line(line), markup=False, soft_wrap=True)
+                number, *cells = trial_cells(trial, self.metric)
+                numbers = ", ".join(filter(None, cells))
+                self.note(f"trial {number}: {numbers}; {describe_settings(trial)}")
 
     def _render(self) -> Group:
         left = max(0.0, self._deadline - time.monotonic())
-        rows = [trial_cells(trial) for trial in shown_trials(self._trials)]
         footer = f"{duration(left)} left · {plural(len(self._trials), 'trial')} · {self._stage}"
-        return Group(TerminalTable(COLUMNS, rows), Text(one_line(footer), style="dim"))
+        return Group(self._table(), Text(one_line(footer), style="dim"))
+
+    def _table(self) -> TerminalTable:
+        """Return the live table, with as much of the settings as fits next to the numbers."""
+        trials = shown_trials(self._trials)
+        rows = [trial_cells(trial, self.metric) for trial in trials]
+        room = self._console.width - TerminalTable(COLUMNS, rows).width - GAP
+        if room < MIN_SETTINGS:
+            return TerminalTable(COLUMNS, rows)
+        settings = [Text(describe_settings(trial)) for trial in trials]
+        for text in settings:
+            text.truncate(room, overflow="ellipsis")
+        wide = [(*row, text.plain) for row, text in zip(rows, settings, strict=True)]
+        return TerminalTable((*COLUMNS, "settings"), wide, texts=1)
 
 
 def shown_trials(trials: Sequence[Trial]) -> list[Trial]:
@@ -90,17 +115,16 @@ def shown_trials(trials: Sequence[Trial]) -> list[Trial]:
     return [chosen[number] for number in sorted(chosen)]
 
 
-def trial_cells(trial: Trial) -> tuple[str, ...]:
-    """Format a tuning trial as the cells of a table row in the terminal."""
+def trial_cells(trial: Trial, metric: str) -> tuple[str, ...]:
+    """Format the numbers of a tuning trial as the cells of a table row in the terminal."""
     return (
         str(trial.number),
         trial.state,
-        "" if not trial.share else f"{trial.share:.0%}",
-        "" if trial.score is None else f"{trial.score:.4f}",
+        "" if not trial.share else percent(trial.share, 0),
+        "" if trial.score is None else score_text(metric, trial.score),
         "" if trial.bytes is None else file_size(trial.bytes),
         "" if trial.latency_ms is None else f"{trial.latency_ms:.3f} ms",
         "" if trial.seconds is None else duration(trial.seconds),
-        describe_settings(trial),
     )
 
 
@@ -119,26 +143,31 @@ def _value(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value).lower()
 
 
-def front_rows(front: Sequence[Trial], chosen: Trial) -> list[tuple[str, ...]]:
-    """Return table rows for the Pareto front of a tuning run, including the chosen trial."""
-    others = [] if any(trial.number == chosen.number for trial in front) else [chosen]
-    return [
-        (
-            f"{trial.number}{' (chosen)' if trial.number == chosen.number else ''}",
-            f"{trial.score:.4f}",
-            file_size(trial.bytes or 0),
-            f"{trial.latency_ms:.3f} ms",
-            describe_settings(trial),
-        )
-        for trial in [*front, *others]
-    ]
+def front_and_chosen(front: Sequence[Trial], chosen: Trial) -> list[Trial]:
+    """Return the trials on the Pareto front of a tuning run, followed by a chosen one beside it."""
+    return [*front, *([] if chosen.number in {trial.number for trial in front} else [chosen])]
+
+
+def front_cells(trial: Trial, chosen: Trial, metric: str) -> tuple[str, ...]:
+    """Format the numbers of a trial on the Pareto front as the cells of a table row."""
+    return (
+        f"{trial.number}{' (chosen)' if trial.number == chosen.number else ''}",
+        score_text(metric, trial.score or 0.0),
+        file_size(trial.bytes or 0),
+        f"{trial.latency_ms:.3f} ms",
+    )
 
 
 def show_front(console: Console, front: Sequence[Trial], chosen: Trial, metric: str) -> None:
     """Print the Pareto front of tuning trials by score, size and latency."""
     console.print("Pareto front: no other trial is better in score, size and latency at once")
-    columns = ("trial", f"validation {metric}", *COLUMNS[4:6], "settings")
-    console.print(TerminalTable(columns, front_rows(front, chosen)))
+    trials = front_and_chosen(front, chosen)
+    columns = ("trial", f"validation {metric}", *COLUMNS[4:6])
+    console.print(TerminalTable(columns, [front_cells(trial, chosen, metric) for trial in trials]))
+    console.print("\nSettings of these trials")
+    for trial in trials:
+        line = Text(one_line(f"{trial.number}: {describe_settings(trial)}"))
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
 
 
 def write_tuning_page(
@@ -158,8 +187,11 @@ def write_tuning_page(
             _chart(trials, front, metric, "latency"),
         ],
         columns=COLUMNS,
-        front=front_rows(front, choice.trial),
-        trials=[trial_cells(trial) for trial in trials],
+        front=[
+            (front_cells(trial, choice.trial, metric), describe_settings(trial))
+            for trial in front_and_chosen(front, choice.trial)
+        ],
+        trials=[(trial_cells(trial, metric), describe_settings(trial)) for trial in trials],
     )
     write_text(out, page)
 

@@ -39,5 +39,5 @@ def test_the_tuning_page_fits_and_can_be_read(
 
         expect(page.locator("svg.chart")).to_have_count(2)
         page.locator("summary").first.click()
-        expect(page.locator("#trials tbody tr")).to_have_count(8)
+        expect(page.locator("#trials .numbers")).to_have_count(8)
         check_page(page, shots / f"tuning-{width}-{scheme}.png")

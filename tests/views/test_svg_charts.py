@@ -1,18 +1,57 @@
 import pytest
 
 from lamatext.views.html_templates import render_template
-from lamatext.views.svg_charts import Chart, Line, count_axis, cut_axis, percent_axis, value_axis
+from lamatext.views.svg_charts import (
+    Chart,
+    Line,
+    count_axis,
+    cut_axis,
+    difference_axis,
+    percent_axis,
+    value_axis,
+)
 
 
 @pytest.mark.parametrize(
-    ("values", "ends"), [([0.5, 0.6], (0.49, 0.61)), ([0.97], (0.873, 1.0)), ([0.0, 1.0], (0, 1))]
+    ("values", "is_percent", "labels"),
+    [
+        ([0.538, 0.67], True, ["50 %", "55 %", "60 %", "65 %", "70 %"]),
+        ([0.953, 0.961], True, ["95.2 %", "95.4 %", "95.6 %", "95.8 %", "96.0 %", "96.2 %"]),
+        ([0.97, 1.0], True, ["97 %", "98 %", "99 %", "100 %"]),
+        ([1.0], True, ["98 %", "100 %"]),
+        ([0.97], False, ["0.96", "0.98"]),
+        ([0.107, 0.271], False, ["0.10", "0.15", "0.20", "0.25", "0.30"]),
+        ([0.049, 0.052], False, ["0.049", "0.050", "0.051", "0.052"]),
+        ([47.7, 401.3], False, ["0", "100", "200", "300", "400", "500"]),
+        ([0.0], False, ["0.00", "0.02"]),
+        ([0.0, 1.0], True, ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
+    ],
 )
-def test_an_axis_has_a_margin_but_never_passes_its_limit(
-    values: list[float], ends: tuple[float, float]
+def test_the_ticks_of_an_axis_are_round_and_different(
+    values: list[float], is_percent: bool, labels: list[str]
 ) -> None:
-    axis = value_axis("accuracy", values, "{:.1%}", limit=1.0)
+    axis = value_axis("score", values, is_percent=is_percent)
 
-    assert (axis.low, axis.high) == pytest.approx(ends)
+    assert [axis.label(tick) for tick in axis.ticks] == labels
+    assert axis.low == axis.ticks[0] <= min(values)
+    assert axis.high == axis.ticks[-1] >= max(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([-0.074, 0.012], ["−8", "0", "+2"]),
+        ([-0.023, -0.004], ["−3", "0"]),
+        ([-0.125, 0.158], ["−15", "0", "+20"]),
+        ([], ["0", "+1"]),
+    ],
+)
+def test_an_axis_of_differences_is_in_points_and_has_no_empty_half(
+    values: list[float], labels: list[str]
+) -> None:
+    axis = difference_axis("minus lamatext", values)
+
+    assert [axis.label(tick) for tick in axis.ticks] == labels
 
 
 @pytest.mark.parametrize(
@@ -35,7 +74,6 @@ def test_a_cut_axis_starts_near_the_smallest_value(
 
 
 def test_an_axis_of_counts_has_a_handful_of_ticks() -> None:
-    assert list(count_axis("epoch", 1).ticks) == [1, 2]
     assert list(count_axis("epoch", 30).ticks) == [1, 6, 11, 16, 21, 26]
 
 

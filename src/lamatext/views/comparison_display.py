@@ -102,12 +102,7 @@ def write_comparison_page(comparison: Comparison, out: Path) -> None:
 def comparison_page(comparison: Comparison) -> str:
     """Return the HTML page of a comparison, with leaderboard, costs and scores by group."""
     first, _ = comparison.metrics
-    ends = [
-        end
-        for row in comparison.rows[1:]
-        for gap in row.differences.values()
-        for end in (gap.low, gap.high)
-    ]
+    gaps = [row.differences[first] for row in comparison.rows if first in row.differences]
     rows = sorted(comparison.rows, key=lambda row: -row.scores[first])
     own = comparison.rows[0].model
     return render_page(
@@ -118,7 +113,7 @@ def comparison_page(comparison: Comparison) -> str:
         own=own,
         models=tuple(row.model for row in comparison.rows),
         verdicts=comparison.verdicts(),
-        axis=difference_axis(f"minus {own}", ends),
+        axis=difference_axis(f"minus {own}", [end for gap in gaps for end in (gap.low, gap.high)]),
         rows=[_row_values(comparison, row) for row in rows],
         notes=[row.note for row in rows if row.note],
         kinds=[

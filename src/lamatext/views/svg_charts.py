@@ -4,11 +4,14 @@ Lines differ in colour and in dash pattern, so that a chart can be read without 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from lamatext.views.formatting import percent, points
 
 WIDTH, HEIGHT = 480, 300
 LEFT, RIGHT, TOP, BOTTOM = 60, 26, 34, 46
+MAX_STEPS = 5  # between the ticks of an axis
 MAX_DOTS = 30  # a line of more points is drawn without dots
 
 Point = tuple[float, float]
@@ -48,13 +51,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Axis of an SVG chart with name, range, ticks and number format."""
+    """Axis of an SVG chart with name, range, ticks and the format of its numbers."""
 
     name: str
     low: float
     high: float
     ticks: Sequence[float]
-    form: str = "{:g}"
+    label: Callable[[float], str] = "{:g}".format
 
     def position(self, value: float) -> float:
         """Return the relative position of a value on the chart axis, from 0 to 1."""
@@ -95,41 +98,74 @@ class Chart:
 
 def percent_axis(name: str) -> Axis:
     """Create an SVG chart axis from 0 to 100 %."""
-    return Axis(name, 0, 1, QUARTERS, "{:.0%}")
+    return Axis(name, 0, 1, QUARTERS, _percentages(0.25))
 
 
-def cut_axis(name: str, values: Sequence[float], form: str = "{:.0%}") -> Axis:
-    """Create an SVG chart axis for fractions, with a range that fits the values closely.
+def value_axis(
+    name: str, values: Sequence[float], *, is_percent: bool = False, least_step: float = 0.0
+) -> Axis:
+    """Create an SVG chart axis that fits the values closely, with at most six round ticks.
 
-    It has at most six ticks, including one at each end.
+    It has a tick at each end, and its steps are 1, 2 or 5 times a power of ten.
+
+    Args:
+        name: what the axis shows.
+        values: the values to fit.
+        is_percent: whether they are fractions that are shown in percent, at most 1.
+        least_step: the smallest step, so that small differences do not look large.
     """
-    for step in (5, 10, 20, 25):  # percent
-        low = math.floor(100 * min(values) / step + 1e-9) * step
-        high = math.ceil(100 * max(values) / step - 1e-9) * step
-        if high <= low:
-            low, high = (low - step, low) if low >= 100 else (low, low + step)
-        if (high - low) / step <= 5:
-            break
-    ticks = [tick / 100 for tick in range(low, high + 1, step)]
-    return Axis(name, low / 100, high / 100, ticks, form)
+    low, high = min(values), max(values)
+    step = max(_round_step((high - low or abs(high) / 10 or 0.1) / MAX_STEPS), least_step)
+    first, last = _cover(low, high, step)
+    while last - first > MAX_STEPS:
+        step = _round_step(1.1 * step)
+        first, last = _cover(low, high, step)
+    if first == last:
+        first, last = (first - 1, last) if is_percent and high >= 1 else (first, last + 1)
+    ticks = [round(count * step, 10) for count in range(first, last + 1)]
+    form = _percentages(step) if is_percent else f"{{:.{_decimals(step)}f}}".format
+    return Axis(name, ticks[0], ticks[-1], ticks, form)
+
+
+def cut_axis(name: str, values: Sequence[float], *, is_percent: bool = True) -> Axis:
+    """Create an SVG chart axis for fractions, which need not start at 0."""
+    return value_axis(name, values, is_percent=is_percent, least_step=0.05)
 
 
 def difference_axis(name: str, values: Sequence[float]) -> Axis:
-    """Create an SVG chart axis in percentage points with 0 in the middle."""
-    largest = max((abs(value) for value in values), default=0.01)
-    limit = max(0.01, math.ceil(100 * largest) / 100)
-    return Axis(name, -limit, limit, (-limit, 0.0, limit), "{:+.0%}")
+    """Create an SVG chart axis in percentage points, with ticks at 0 and at its ends."""
+    low, high = min([0.0, *values]), max([0.0, *values])
+    step = max(_round_step((high - low or 0.01) / 10), 0.01)
+    first, last = _cover(low, high, step)
+    low, high = first * step, max(last, first + 1) * step
+    return Axis(name, low, high, sorted({low, 0.0, high}), _whole_points)
 
 
 def count_axis(name: str, last: int) -> Axis:
     """Create an SVG chart axis of whole numbers from 1 to ``last``."""
     step = max(1, -(-last // 6))
-    return Axis(name, 1, max(last, 2), range(1, max(last, 2) + 1, step))
+    return Axis(name, 1, last, range(1, last + 1, step))
 
 
-def value_axis(name: str, values: Sequence[float], form: str, *, limit: float = math.inf) -> Axis:
-    """Create an SVG chart axis with a margin around the values, between 0 and ``limit``."""
-    low, high = min(values), max(values)
-    margin = (high - low) * 0.1 or abs(high) * 0.1 or 0.1
-    low, high = max(low - margin, 0.0), min(high + margin, limit)
-    return Axis(name, low, high, [low + (high - low) * part for part in QUARTERS], form)
+def _round_step(least: float) -> float:
+    """Return the smallest step of a chart axis that is not below ``least``: 1, 2 or 5 · 10^k."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least * (1 - 1e-9))
+
+
+def _cover(low: float, high: float, step: float) -> tuple[int, int]:
+    """Return the first and the last tick of a chart axis as multiples of its step."""
+    return math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+
+
+def _decimals(step: float) -> int:
+    return max(0, -math.floor(math.log10(step) + 1e-9))
+
+
+def _percentages(step: float) -> Callable[[float], str]:
+    digits = _decimals(100 * step)
+    return lambda value: percent(value, digits)
+
+
+def _whole_points(value: float) -> str:
+    return points(value).removesuffix(".0")

@@ -197,10 +197,10 @@ def write_tuning_page(
 
 
 def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: str) -> Chart:
-    scale, unit, form = 1.0, "ms", "{:.2f}"
+    scale, unit = 1.0, "ms"
     if cost == "size":
         is_small = max((trial.bytes or 0 for trial in trials), default=0) < 1e6
-        scale, unit, form = (1e3, "kB", "{:.1f}") if is_small else (1e6, "MB", "{:.1f}")
+        scale, unit = (1e3, "kB") if is_small else (1e6, "MB")
 
     def points(chosen: Sequence[Trial]) -> list[tuple[float, float]]:
         costs = [((t.bytes if cost == "size" else t.latency_ms) or 0) / scale for t in chosen]
@@ -216,8 +216,12 @@ def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: s
         f"chart-{cost}",
         f"{metric} and {cost}",
         f"{plural(len(front), 'trial')} on the Pareto front, {plural(len(others), 'other')}.",
-        value_axis(f"{cost}, {unit}", [x for x, _ in everything], form),
-        value_axis(f"validation {metric}", [y for _, y in everything], "{:.1%}", limit=1.0),
+        value_axis(f"{cost}, {unit}", [x for x, _ in everything]),
+        value_axis(
+            f"validation {metric}",
+            [y for _, y in everything],
+            is_percent=metric == "accuracy",
+        ),
         [line for line in lines if line.points],
     )
 

@@ -211,7 +211,7 @@ def baselines_section(findings: Findings) -> Values:
         return {
             "own": board[0]["model"] if board else "",
             "rows": rows,
-            "axis": cut_axis("micro-F1", ends or [1.0], "{:.2f}"),
+            "axis": cut_axis("micro-F1", ends or [1.0], is_percent=False),
             "models": [row["model"] for row in rows if _label_scores(row)],
             "labels": _label_rows(rows),
         }
@@ -265,7 +265,7 @@ def learning_section(findings: Findings) -> Values | None:
         f"{score.capitalize()} on the validation texts",
         f"From {percent(accuracies[0])} to {percent(best)} at best.",
         across,
-        value_axis(score, accuracies, "{:.1%}", limit=1.0),
+        value_axis(score, accuracies, is_percent=True),
         [Line(score, list(zip(map(float, epochs), accuracies, strict=True)), 1)],
         head=("epoch", "training loss", f"validation {score}"),
         rows=[
@@ -278,7 +278,7 @@ def learning_section(findings: Findings) -> Values | None:
         "Loss on the training texts",
         f"From {losses[0]:.3f} in epoch {epochs[0]} to {losses[-1]:.3f} in epoch {epochs[-1]}.",
         across,
-        value_axis("loss (cross-entropy)", losses, "{:.3f}" if _are_close(losses) else "{:.2f}"),
+        value_axis("loss (cross-entropy)", losses),
         [Line("loss", list(zip(map(float, epochs), losses, strict=True)), 2)],
     )
     return {
@@ -288,11 +288,6 @@ def learning_section(findings: Findings) -> Values | None:
         "last": accuracies[-1],
         "best": best,
     }
-
-
-def _are_close(losses: Sequence[float]) -> bool:
-    """Return whether the losses of a learning curve need three decimals on the report page."""
-    return max(losses) - min(losses) < 0.1
 
 
 def confusion_section(findings: Findings) -> Values | None:
@@ -380,7 +375,7 @@ def classes_section(findings: Findings) -> Values:
     rows: list[ClassScores | LabelScores] = [*findings.scores.classes]
     rows.sort(key=lambda row: row.f1)
     present = [row for row in rows if row.texts] or rows
-    axis = cut_axis("F1", [row.f1 for row in rows], "{:.2f}")
+    axis = cut_axis("F1", [row.f1 for row in rows], is_percent=False)
     return {"rows": rows, "axis": axis, "weakest": present[0], "strongest": present[-1]}
 
 
@@ -523,7 +518,7 @@ def _removal_chart(
         lines,
         head=(across, *orders),
         rows=[
-            (f"{x:.0%}", *(f"{line.points[place][1]:.3f}" for line in lines))
+            (percent(x, 0), *(f"{line.points[place][1]:.3f}" for line in lines))
             for place, x in enumerate(shares)
         ],
     )

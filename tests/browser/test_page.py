@@ -253,6 +253,10 @@ def test_an_empty_text_has_no_prediction(address: str, open_page: Open) -> None:
     expect(page.locator(".predicted")).to_have_text("–")
     assert set(page.locator(".bars .value").all_inner_texts()) == {"–"}
     expect(page.locator(".text")).to_be_empty()
+    for place in (".text", ".figures"):
+        expect(page.locator(place)).to_be_hidden()
+    type_text(page, "a good film")
+    expect(page.locator(".text")).to_be_visible()
 
 
 def test_the_page_fits_the_width_of_a_phone(address: str, open_page: Open, shots: Path) -> None:

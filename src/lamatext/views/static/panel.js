@@ -92,7 +92,7 @@ export class Panel {
     this.find(".examples").hidden = !buttons.length;
   }
 
-  /** Show the places of the result without a text, so that nothing moves when the first one is typed. */
+  /** Show the places of the result without a text, so that bars and reasons stay when the first one is typed. */
   showNothing({ labels, thresholds = null }) {
     this.words = [];
     this.find(".predicted").textContent = "–";
@@ -100,6 +100,7 @@ export class Panel {
     showBars(this.find(".bars"), labels, null, thresholds);
     showWhy(this.find(".why"), null);
     this.result.classList.remove("old");
+    this.result.classList.add("nothing");
     this.result.hidden = false;
   }
 
@@ -122,6 +123,7 @@ export class Panel {
     this.find(".predicted").textContent = unsure ? "unsure" : names;
     this.find(".probability").textContent = unsure ? `perhaps ${names}, ${probability}` : probability;
     showBars(this.find(".bars"), labels, probabilities, thresholds);
+    this.result.classList.remove("nothing");
     this.result.hidden = false;
   }
 

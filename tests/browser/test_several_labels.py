@@ -46,6 +46,7 @@ def test_the_page_shows_a_bar_with_a_threshold_for_each_label(
     expect(page.locator(".predicted").first).to_have_text("film, food")
     assert page.locator(".bars li").count() == 4
     assert page.locator(".bars .threshold").count() == 4
+    expect(page.locator("#about-thresholds")).to_be_visible()
     assert page.locator(".bars li.best .name").all_inner_texts() == ["film", "food"]
     shown = page.locator(".bars .value").all_inner_texts()
     expected = Predictor.load(folder).predict_proba([TEXT])[0]

@@ -189,11 +189,17 @@ def test_a_text_with_several_labels_names_the_label_of_its_words() -> None:
     assert "Colors: <bdi>words for and against film</bdi>" in page
     assert "✓ correct" in page
     assert "minus the mean" not in page
+    for threshold, percent in (("0.9000", "90.0 %"), ("0.1000", "10.0 %")):
+        assert f'<i class="threshold" style="--t:{threshold}" title="threshold {percent}">' in page
+    assert "is its threshold: from there on the label is predicted" in page
     assert page.count('class="best"') == 2
     assert "for film" in page or "against film" in page
     assert "film: all words" in page
     assert "Blue words support <bdi>film</bdi>" in notebook_html(explanation)
-    assert "minus the mean" in explanation_page([make_explanation("a film")], "Reviews")
+    one_label = explanation_page([make_explanation("a film")], "Reviews")
+    assert "minus the mean" in one_label
+    assert 'class="threshold"' not in one_label
+    assert "is its threshold" not in one_label
 
 
 def test_the_order_of_several_labels_is_no_mistake(tmp_path: Path) -> None:

@@ -422,3 +422,8 @@ def test_a_report_on_several_labels_shows_their_scores(tmp_path: Path) -> None:
     assert "<td>17</td><td>0.911</td><td>0.922</td>" in page
     assert "Confusion matrix" not in page
     assert "labelled <bdi>war</bdi>" in page
+    assert re.search(
+        r" · <bdi>war</bdi> [<0-9. ]+ %; shaded: words for and against <bdi>war</bdi></p>", page
+    )
+    assert "support the label that is named above them" in page
+    assert '<th scope="col">decisions</th>' in page

@@ -84,6 +84,25 @@ def test_an_example_with_several_labels_names_the_one_that_its_words_are_for() -
     assert reason.startswith(f"no label — for {explanation.predicted}: ")
 
 
+def test_labels_beyond_the_explained_ones_are_named_with_the_option_that_explains_them() -> None:
+    labels = ("art", "film", "war", "two words", "science")
+    explanation = make_explanation("a thoughtful film", labels=labels)
+    probabilities = np.array([0.9, 0.8, 0.7, 0.6, 0.1], np.float32)
+    thresholds = np.full(5, 0.5, np.float32)
+    several = replace(explanation, probabilities=probabilities, thresholds=thresholds)
+    console = Console(file=io.StringIO(), width=100)
+
+    show_explanation(several, console)
+
+    assert isinstance(console.file, io.StringIO)
+    output = console.file.getvalue()
+    assert output.endswith("\nMore predicted labels (two words: --label 'two words')\n")
+    console = Console(file=io.StringIO(), width=100)
+    show_explanation(several, console, label="war")
+    assert isinstance(console.file, io.StringIO)
+    assert "More predicted labels" not in console.file.getvalue()
+
+
 def test_off_a_terminal_nothing_is_coloured() -> None:
     assert "\x1b" not in shown("a thoughtful film", terminal=False)
 

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from lamatext.baselines import LeaderboardRow
 from lamatext.explain.faithfulness import compare_orders
-from lamatext.metrics import score
+from lamatext.metrics import multi_label_score, score
 from lamatext.views.terminal_scores import show_faithfulness, show_leaderboard, show_scores
 
 OWN = LeaderboardRow("lama-ctx", 0.95, 0.9, 0.02, 2_900_000, 2146.0, 109.0)
@@ -61,6 +61,20 @@ def test_few_classes_are_shown_as_a_confusion_matrix_and_many_as_pairs() -> None
 
         assert expected in file.getvalue()
         assert "42 texts, 100 texts/s" in file.getvalue()
+
+
+def test_the_calibration_of_several_labels_counts_decisions() -> None:
+    draw = np.random.default_rng(0)
+    probabilities = draw.random((50, 4))
+    truth = draw.random((50, 4)) < probabilities
+    terminal, file = console()
+
+    scores = multi_label_score(list("abcd"), truth, probabilities, probabilities > 0.5)
+    show_scores(terminal, scores, 100.0)
+
+    head, *rows = file.getvalue().partition("Calibration")[2].splitlines()[1:]
+    assert head.split() == ["probability", "accuracy", "95", "%", "interval", "decisions"]
+    assert sum(int(row.split()[-1]) for row in rows) == 200
 
 
 def test_faithfulness_is_a_table_of_rankings_and_a_verdict() -> None:

@@ -134,6 +134,7 @@ def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str
     order = np.lexsort((-explanation.probabilities, np.logical_not(is_predicted)))
     shown = np.sort(order) if len(explanation.labels) <= MAX_BARS else order[:MAX_BARS]
     strength = contribution_strength(explanation, explanation.best)
+    thresholds = explanation.thresholds
     return {
         "predicted": predicted,
         "probability": explanation.probability if explanation.thresholds is None else None,
@@ -142,7 +143,12 @@ def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str
         "truth": truth,
         "correct": is_right,
         "bars": [
-            (explanation.labels[c], float(explanation.probabilities[c]), is_predicted[c])
+            (
+                explanation.labels[c],
+                float(explanation.probabilities[c]),
+                is_predicted[c],
+                None if thresholds is None else float(thresholds[c]),
+            )
             for c in shown
         ],
         "words": [

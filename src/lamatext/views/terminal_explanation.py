@@ -5,6 +5,7 @@ violet shows attention; colour-blind readers can tell these apart. Each shade se
 colour, so that it is readable on dark and on light terminals.
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -82,6 +83,9 @@ def show_explanation(
             strength = contribution_strength(explanation, column)
             shaded_text = _shaded_text(explanation, strength, FOR)
             blocks.append(Padding(shaded_text, (1, 0, 0, 2), expand=False))
+    if others := [] if label is not None else _unexplained_labels(explanation, columns):
+        options = ", ".join(f"{name}: --label {shlex.quote(name)}" for name in others)
+        blocks.append(Text(f"\nMore predicted labels ({options})"))
     if heads:
         blocks += _attention(explanation, columns, shaded=shaded)
     for block in blocks:
@@ -114,6 +118,12 @@ def _headline(explanation: Explanation) -> Text:
     others = ", ".join(_class(explanation, c) for c in order[:OTHER_CLASSES])
     rest = len(order) - OTHER_CLASSES
     return line.append(f"  ({others}{f', {rest} more' if rest > 0 else ''})", "dim")
+
+
+def _unexplained_labels(explanation: Explanation, columns: Sequence[int]) -> list[str]:
+    """Return the predicted labels of a text that the terminal does not explain."""
+    explained = {explanation.labels[column] for column in columns}
+    return [one_line(str(name)) for name in explanation.predicted_labels if name not in explained]
 
 
 def _is_predicted(explanation: Explanation, column: int) -> bool:

@@ -126,7 +126,7 @@ def _show_multi_label_scores(
     ]
     columns = ("label", "precision", "recall", "F1", "average precision", "texts")
     console.print(TerminalTable(columns, rows))
-    _show_reliability(console, scores.reliability)
+    _show_reliability(console, scores.reliability, counted="decisions")
 
 
 def show_threshold(console: Console, point: CoveragePoint, target: float, texts: int) -> None:
@@ -293,7 +293,10 @@ def _show_confusion(console: Console, scores: Scores) -> None:
     console.print(TerminalTable(("", *labels), matrix))
 
 
-def _show_reliability(console: Console, reliability: Reliability) -> None:
+def _show_reliability(
+    console: Console, reliability: Reliability, *, counted: str = "texts"
+) -> None:
+    """Print a calibration table that counts texts, or decisions if a text has several labels."""
     console.print("\nCalibration: accuracy of predictions with about the same probability")
     bins = merge_small_bins(reliability)
     groups = zip(bins.confidence, bins.accuracy, bins.texts, strict=True)
@@ -302,7 +305,7 @@ def _show_reliability(console: Console, reliability: Reliability) -> None:
         low, high = wilson_interval(accuracy, texts)
         interval = f"{percent(low)} to {percent(high)}"
         rows.append((percent(confidence), percent(accuracy), interval, f"{texts:,}"))
-    columns = ("probability", "accuracy", "95 % interval", "texts")
+    columns = ("probability", "accuracy", "95 % interval", counted)
     console.print(TerminalTable(columns, rows))
 
 

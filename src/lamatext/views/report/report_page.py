@@ -388,6 +388,7 @@ def calibration_section(findings: Findings) -> Values:
     confidence = sum(c * n for c, _, n in pairs) / total
     accuracy = sum(a * n for _, a, n in pairs) / total
     error = scores.calibration_error
+    counted = "decisions" if findings.is_multi_label else "texts"
     if error <= 0.03:
         verdict = "they can be trusted"
     elif error <= 0.08:
@@ -413,7 +414,7 @@ def calibration_section(findings: Findings) -> Values:
         up,
         [line],
         guide=((low, low), (high, high)) if low < high else (),
-        head=("predicted probability", "accuracy", "95 % confidence interval", "texts"),
+        head=("predicted probability", "accuracy", "95 % confidence interval", counted),
         rows=[
             (percent(c), percent(a), f"{percent(low)} to {percent(high)}", f"{n:,}")
             for (c, a, n), (low, high) in zip(pairs, intervals, strict=True)

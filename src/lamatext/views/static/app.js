@@ -119,6 +119,7 @@ class Page {
     byId("views").replaceChildren(...rows);
     const several = models.some(model => model.thresholds); // labels per text
     byId("about-mean").hidden = several;
+    byId("about-thresholds").hidden = !several;
     byId("about-colors").textContent = several ? "label that is named above the text" : "predicted class";
     byId("about-attention").hidden = !heads;
     byId("about-ngrams").hidden = !models.some(model => model.isByNgramsAlone);

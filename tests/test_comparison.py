@@ -177,8 +177,8 @@ def test_texts_are_divided_by_length_and_by_words_unseen_in_training() -> None:
     assert members["length", "up to 2 words"] == [0]
     assert members["length", "more than 4 words"] == [2]
     assert members["unknown words", "none"] == [0]
-    assert members["unknown words", "up to 10% of the words"] == [2]
-    assert members["unknown words", "more than 10% of the words"] == [1]
+    assert members["unknown words", "up to 10 % of the words"] == [2]
+    assert members["unknown words", "more than 10 % of the words"] == [1]
 
 
 def test_the_comparison_is_json_with_the_scores_of_each_group_by_model() -> None:

@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "help of a command": (("predict", "--help"), "--text"),
     "data": (("data",), "rotten-tomatoes"),
     "info": (("info", MODEL), "onnxruntime"),
-    "predict": (("predict", MODEL, "--text", "a superb film"), "pos 0.8687"),
+    "predict": (("predict", MODEL, "--text", "a superb film"), "pos 86.9 %"),
     "predict a table": (("predict", MODEL, "reviews.csv", "--out", "out.csv"), ""),
     "explain": (("explain", MODEL, "--text", "a superb film"), "Words for (+) and against (−) pos"),
     "explain as a page": (

@@ -34,7 +34,7 @@ from lamatext.data.validation import (
     text_list,
     warn_of_empty_texts,
 )
-from lamatext.errors import ConfigError, DataError, plural, require
+from lamatext.errors import ConfigError, DataError, percent, plural, require
 from lamatext.explain.explanation import Explanation
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.ngrams.model import NgramModel
@@ -53,7 +53,6 @@ from lamatext.saved.model_io import (
 )
 from lamatext.saved.quantization import Storage
 from lamatext.settings import Recipe, did_you_mean, setting_names
-from lamatext.views.formatting import percent
 from lamatext.views.notebook import class_names, model_html
 from lamatext.views.progress_display import fit_progress
 

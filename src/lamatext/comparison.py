@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lamatext.data.dataset import Dataset
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.tokenizer import WordTokenizer
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.metrics import FOLD_VARIANCE, Flags, Floats
 from lamatext.progress import SILENT, Progress, track_progress
 
@@ -349,5 +349,5 @@ def _unknown_groups(shares: Floats) -> Iterator[TextGroup]:
     kind = "unknown words"
     yield TextGroup(kind, "none", shares == 0)
     few = (shares > 0) & (shares <= FEW_UNKNOWN)
-    yield TextGroup(kind, f"up to {FEW_UNKNOWN:.0%} of the words", few)
-    yield TextGroup(kind, f"more than {FEW_UNKNOWN:.0%} of the words", shares > FEW_UNKNOWN)
+    yield TextGroup(kind, f"up to {percent(FEW_UNKNOWN, 0)} of the words", few)
+    yield TextGroup(kind, f"more than {percent(FEW_UNKNOWN, 0)} of the words", shares > FEW_UNKNOWN)

@@ -8,7 +8,7 @@ LamatextError
 ├── ProcessError       another process of a training on several devices has ended
 └── MissingExtraError  an optional dependency that is not installed
 
-``plural`` formats a count with its noun, in errors and other messages.
+``plural`` formats a count with its noun, ``percent`` a fraction, in errors and other messages.
 """
 
 from importlib import import_module
@@ -71,3 +71,8 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
 def plural(count: int, singular: str, plural_form: str | None = None) -> str:
     """Format a count with its noun in the singular or plural, such as ``2 texts``."""
     return f"{count:,} {singular if count == 1 else plural_form or singular + 's'}"
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """Format a fraction as a percentage, such as ``77.4 %``."""
+    return f"{100 * value:.{digits}f} %"

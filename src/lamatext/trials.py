@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lamatext.errors import ConfigError, plural
+from lamatext.errors import ConfigError, percent, plural
 
 FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped early", "failed"
 UNFINISHED = "not finished"  # out of time, or its process has ended
@@ -65,7 +65,7 @@ class Choice:
 
 def score_text(metric: str, score: float) -> str:
     """Format the score of a trial: accuracy in percent, F1 as a fraction."""
-    return f"{100 * score:.2f} %" if metric == "accuracy" else f"{score:.4f}"
+    return percent(score, 2) if metric == "accuracy" else f"{score:.4f}"
 
 
 def finished_trials(trials: Sequence[Trial]) -> list[Trial]:

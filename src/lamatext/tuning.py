@@ -34,7 +34,14 @@ from lamatext.data.dataset import Dataset, dataset_fingerprint
 from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import LabelEncoder
 from lamatext.data.splits import Rows, hold_out_validation
-from lamatext.errors import ConfigError, LamatextError, ModelError, ProcessError, require
+from lamatext.errors import (
+    ConfigError,
+    LamatextError,
+    ModelError,
+    ProcessError,
+    percent,
+    require,
+)
 from lamatext.kernels.kernel_threads import kernel_threads, usable_cores
 from lamatext.label_thresholds import decide_classes
 from lamatext.metrics import Floats
@@ -566,7 +573,7 @@ def _measure(
         The measurements, and the value that the search maximizes: the score, less a penalty for
         exceeding a limit.
     """
-    name = f"trial {trial.number}, {100 * share:.0f} % of the texts"
+    name = f"trial {trial.number}, {percent(share, 0)} of the texts"
     reserve = final_seconds(task, read_trials(study))
     limited = DeadlineProgress(task.deadline - reserve, NamedProgress(name, engine.progress))
     rows = np.sort(engine.order[: round(share * len(engine.order))])

@@ -20,7 +20,7 @@ def test_the_report_is_written_and_its_verdict_printed(
     answer = lamatext("report", own.name, "reviews.csv", "--out", "page.html")
 
     assert answer.status == 0, answer.err
-    assert "For this model, removing the 20% most attended words" in answer.out
+    assert "For this model, removing the 20 % most attended words" in answer.out
     assert "Written to page.html: open it in a browser." in answer.out
     assert "accuracy " in answer.out
     assert "60 texts" in answer.err

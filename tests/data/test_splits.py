@@ -149,7 +149,7 @@ def test_a_held_out_fraction_is_the_second_part_of_a_stratified_split() -> None:
 
 
 def test_too_few_texts_to_hold_any_out_are_an_error_that_names_the_source() -> None:
-    with pytest.raises(DataError, match=r"a.csv: 4 texts: too few to hold out 10% .*--test"):
+    with pytest.raises(DataError, match=r"a.csv: 4 texts: too few to hold out 10 % .*--test"):
         hold_out(["x", "y"] * 2, 0.1, seed=0, source="a.csv")
 
 

@@ -82,7 +82,7 @@ def test_the_verdict_has_the_numbers_and_is_saved() -> None:
 
     order = found.orders["attention"]
     assert f"by {order.drop}, removing random words by" in found.verdict()
-    assert "the 20% most attended words" in found.verdict()
+    assert "the 20 % most attended words" in found.verdict()
     assert found.verdict().endswith(".")
     assert found.as_dict()["verdict"] == found.verdict()
 
@@ -174,7 +174,7 @@ def test_a_model_with_ngrams_is_measured_with_integrated_gradients_too() -> None
     assert found.orders["contribution"].lead.low > 0
     assert found.orders["integrated gradients"].lead.low > 0
     assert progress.done == 25 + 25 * 18 * 4
-    assert found.verdict().startswith("For this model, removing the 20% most attended words")
+    assert found.verdict().startswith("For this model, removing the 20 % most attended words")
 
 
 def test_without_captum_integrated_gradients_are_left_out_with_a_note(

@@ -1,14 +1,16 @@
 """The model card shows labels literally, whatever characters they contain."""
 
+import re
 from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
 
 from lamatext.data.read_options import Layout, source_title
+from lamatext.errors import percent
 from lamatext.metrics import wilson_interval
 from lamatext.recipes import load_recipe
-from lamatext.saved.model_card import data_facts, model_card
+from lamatext.saved.model_card import data_facts, model_card, training_facts
 
 LABELS = [
     "plain",
@@ -40,6 +42,42 @@ def test_labels_are_shown_literally(config: dict[str, Any]) -> None:
     assert "<script>" not in MarkdownIt().render(body_of(card))
 
 
+def test_spaces_at_the_ends_of_labels_show(config: dict[str, Any]) -> None:
+    config["labels"] = ["b", "b ", " b", "b  c", "b\n", ""]
+
+    card = model_card(config, {})
+
+    assert "for 6 classes: `b`, `'b '`, `' b'`, `'b  c'`, `'b\\n'`, `''`." in card
+
+
+def test_the_training_run_is_described_in_plain_words(config: dict[str, Any]) -> None:
+    run = {"best_epoch": 7, "validation_accuracy": 0.875, "seconds": 1.62}
+    both, alone = ({"ngrams": 3.5, "network": weight} for weight in (0.02, 0))
+
+    assert training_facts(config | {"training": run | {"scales": both}}) == {
+        "validation accuracy": "87.5 %",
+        "decides by": "n-grams and network",
+        "the network is that of epoch": "7",
+        "training time of the network": "1.6 s",
+    }
+    of_ngrams = training_facts(config | {"training": run | {"scales": alone}})
+    assert of_ngrams["decides by"] == "n-grams alone (the network has weight 0)"
+    assert "the network is that of epoch" not in of_ngrams
+    assert training_facts(config) == {}
+    card = model_card(config | {"training": run}, {})
+    assert "## Training\n\n- validation accuracy: 87.5 %\n- the network is that of" in card
+
+
+def test_percentages_are_written_with_a_space(config: dict[str, Any]) -> None:
+    shares = {"threshold": 0.94861, "answered": 0.5, "accuracy": 0.9, "low": 0.8, "high": 0.95}
+
+    card = model_card(config | {"label_noise": 0.12, "unsure": shares | {"texts": 1200}}, {})
+
+    assert "About 12 % of the labels" in card
+    assert "Below a probability of 94.86 % it is unsure. On 1,200 texts it answered 50.0 %" in card
+    assert not re.search("[0-9]%", card)
+
+
 def test_scores_are_a_table_with_one_row_per_model(config: dict[str, Any]) -> None:
     row = {"model": "lamatext", "accuracy": 0.91234, "macro_f1": 0.9, "bytes": 2_500_000}
     baseline = {**row, "model": "fastText", "accuracy": 0.5}
@@ -47,8 +85,8 @@ def test_scores_are_a_table_with_one_row_per_model(config: dict[str, Any]) -> No
 
     card = model_card(config, {"leaderboard": leaderboard})
 
-    assert "| lamatext | 0.9123 | 0.9000 | 2.5 MB | 1,234 |" in card
-    assert "| fastText | 0.5000 |" in card
+    assert "| lamatext | 91.2 % | 0.900 | 2.5 MB | 1,234 |" in card
+    assert "| fastText | 50.0 % |" in card
 
 
 def test_scores_have_intervals_if_the_number_of_test_texts_is_known(config: dict[str, Any]) -> None:
@@ -58,7 +96,7 @@ def test_scores_have_intervals_if_the_number_of_test_texts_is_known(config: dict
 
     low, high = wilson_interval(0.9, 100)
     assert "| model | accuracy | macro-F1 | 95 % interval of the accuracy | size |" in card
-    assert f"| a | 0.9000 | 0.9000 | {low:.4f}–{high:.4f} | 0.0 MB |" in card
+    assert f"| a | 90.0 % | 0.900 | {percent(low)} to {percent(high)} | 0.0 MB |" in card
 
 
 def test_facts_about_the_data_are_words_without_empty_ones() -> None:
@@ -173,6 +211,6 @@ def test_the_card_names_the_teacher_its_licence_and_both_accuracies(
     card = model_card(config, {})
 
     assert "learned from `minilm` (licence Apache-2.0)" in card
-    assert "its accuracy is 0.8750, its teacher's 0.9000" in card
+    assert "its accuracy is 87.5 %, its teacher's 90.0 %" in card
     teacher["teachers"] = 3
     assert "(licence Apache-2.0), fine-tuned 3 times and averaged," in model_card(config, {})

@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from lamatext import TextClassifier
+from lamatext.errors import percent
 from lamatext.metrics import calibration_error, measure_reliability
 from lamatext.progress import Progress
 from lamatext.training import cross_fitting
@@ -355,7 +356,7 @@ def test_the_model_is_saved_with_the_share_of_wrong_labels(tmp_path: object) -> 
 
     np.testing.assert_array_equal(again.predict_proba(texts), classifier.predict_proba(texts))
     card = (folder / "README.md").read_text(encoding="utf-8")
-    assert f"About {classifier.facts_['label_noise']:.0%} of the labels" in card
+    assert f"About {percent(classifier.facts_['label_noise'], 0)} of the labels" in card
     assert "lamatext clean" in card
 
 

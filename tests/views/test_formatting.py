@@ -1,12 +1,11 @@
 from datetime import date
 
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.views.formatting import (
     accuracy_comparison,
     day,
     escaped,
     file_size,
-    percent,
     probability,
     share,
 )

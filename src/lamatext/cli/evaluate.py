@@ -9,7 +9,7 @@ import typer
 
 from lamatext.cli import options, output
 from lamatext.data.read_options import source_name
-from lamatext.errors import ConfigError, DataError, plural
+from lamatext.errors import ConfigError, DataError, percent, plural
 from lamatext.progress import Progress
 
 if TYPE_CHECKING:
@@ -147,8 +147,9 @@ def _find_threshold(
     if point is None:
         best = max(scores.coverage, key=lambda point: point.accuracy)
         raise DataError(
-            f"no threshold reaches an accuracy of {target:.1%} on {plural(scores.texts, 'text')}; "
-            f"the most confident {best.answered:.0%} reach {best.accuracy:.1%}. Choose a lower "
+            f"no threshold reaches an accuracy of {percent(target)} on "
+            f"{plural(scores.texts, 'text')}; the most confident {percent(best.answered, 0)} reach "
+            f"{percent(best.accuracy)}. Choose a lower "
             "--target-accuracy, or train on more texts."
         )
     if save:

@@ -12,7 +12,7 @@ from lamatext.cli import options, output
 from lamatext.cli.text_input import TextInput, check_is_no_text
 from lamatext.errors import ConfigError, plural
 from lamatext.progress import Progress
-from lamatext.views.formatting import label_names, one_line, terminal_text
+from lamatext.views.formatting import label_names, one_line, probability, terminal_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -293,11 +293,11 @@ def _print_predictions(
             chosen = {classes[i] for i in predictor.thresholds.decide(row).nonzero()[0]}
             _print_labels({"text": text, **score}, ranked, chosen, as_json=as_json, top=top)
         elif as_json:
-            label, probability = ranked[0]
-            prediction = {"text": text, "label": label, "probability": round(probability, 6)}
+            label, value = ranked[0]
+            prediction = {"text": text, "label": label, "probability": round(value, 6)}
             print(json.dumps({**prediction, "probabilities": probabilities, **score}))
         else:
-            shown = [f"{one_line(label)} {probability:.4f}" for label, probability in ranked[:top]]
+            shown = [f"{one_line(label)} {probability(value)}" for label, value in ranked[:top]]
             shown += [f"outlier score {score['outlier_score']:.4f}"] if assessed else []
             print("  ".join(shown))
 
@@ -321,7 +321,7 @@ def _print_labels(
         print(json.dumps({**fields, "labels": labels, "probabilities": probabilities}))
         return
     shown = ranked[:top] if top > 1 else [pair for pair in ranked if pair[0] in chosen]
-    cells = [f"{one_line(name)} {p:.4f}" for name, p in shown] or [label_names([])]
+    cells = [f"{one_line(name)} {probability(p)}" for name, p in shown] or [label_names([])]
     if "outlier_score" in fields:
         cells.append(f"outlier score {fields['outlier_score']:.4f}")
     print("  ".join(cells))

@@ -250,8 +250,9 @@ def _parse_quantity(text: str, units: dict[str, float], option: str, example: st
 
 
 def _show_result(task: "TuningTask", result: "TuningResult", *, quiet: bool) -> None:
+    from lamatext.errors import percent
     from lamatext.trials import pareto_front
-    from lamatext.views.formatting import file_size, one_line, percent
+    from lamatext.views.formatting import file_size, one_line
     from lamatext.views.terminal_scores import scores_sentence
     from lamatext.views.tuning_display import show_front
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import ClassIndices, LabelColumn, holds_lists, list_items, list_rows
-from lamatext.errors import DataError, plural
+from lamatext.errors import DataError, percent, plural
 
 Rows = NDArray[np.int64]
 
@@ -115,8 +115,9 @@ def hold_out(
     if not len(held_out):
         many = "" if groups is None else describe_groups(groups, "or of one group")
         raise DataError(
-            f"{source}: {plural(len(rows), 'text')}{many}: too few to hold out {fraction:.0%} of "
-            "them. Give more texts, or a separate file with --test or --validation."
+            f"{source}: {plural(len(rows), 'text')}{many}: too few to hold out "
+            f"{percent(fraction, 0)} of them. Give more texts, or a separate file with --test or "
+            "--validation."
         )
     return rows, held_out
 

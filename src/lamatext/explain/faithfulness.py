@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lamatext.data.text_encoder import Encoder
 from lamatext.data.token_ids import FIRST_WORD, UNK, Ids
 from lamatext.data.tokenizer import Span
-from lamatext.errors import DataError, MissingExtraError, require
+from lamatext.errors import DataError, MissingExtraError, percent, require
 from lamatext.explain.contributions import MAX_OCCLUSIONS, Floats, batches, without
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.integrated_gradients import integrated_gradients
@@ -117,7 +117,7 @@ class Faithfulness:
         phrases = {"attention": "most attended", "contribution": "most contributing"}
         words = phrases.get(name, f"first (by {name})")
         return (
-            f"For this model, removing the {VERDICT_SHARE:.0%} {words} words "
+            f"For this model, removing the {percent(VERDICT_SHARE, 0)} {words} words "
             f"lowers the predicted probability by {order.drop}, removing random words by "
             f"{self.orders[RANDOM].drop.value:.2f}: {self._judgement(name)}."
         )

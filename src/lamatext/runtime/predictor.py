@@ -17,7 +17,7 @@ from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import EncodedTexts, Ids, TokenIds, batches_by_length
 from lamatext.data.tokenizer import Span
 from lamatext.data.validation import Texts, check_texts, iterate_texts, warn_of_empty_texts
-from lamatext.errors import ModelError, require
+from lamatext.errors import ModelError, percent, require
 from lamatext.explain.character_groups import group_characters
 from lamatext.explain.contributions import (
     MAX_OCCLUSIONS,
@@ -156,7 +156,7 @@ class Predictor:
         if self.thresholds is not None:
             facts["labels"] = "several per text"
         if self.threshold is not None:
-            facts["unsure"] = f"below a probability of {self.threshold:.3f}"
+            facts["unsure"] = f"below a probability of {percent(self.threshold)}"
         return facts
 
     @property

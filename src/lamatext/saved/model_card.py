@@ -1,11 +1,11 @@
 """Model card (``README.md``) of a saved model: scores, data, size and settings in Markdown."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lamatext.data.read_options import source_title
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.metrics import accuracy_interval
 from lamatext.settings import has_effect
 
@@ -34,7 +34,8 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         _faithfulness(metrics),
         _data(data),
         _size(config),
-        _settings(recipe, config.get("training", {}), "multi_label" in config),
+        _training(config),
+        _settings(recipe),
         _USAGE,
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -96,19 +97,28 @@ def _scores(metrics: Mapping[str, Any]) -> str:
             "Hamming loss": "hamming_loss",
         }
     texts = (metrics.get("test") or {}).get("texts", 0)
-    main = next(iter(columns))
-    titles = [*columns, *([f"95 % interval of the {main}"] if texts else []), "size", "texts/s"]
+    title, main = next(iter(columns.items()))
+    titles = [*columns, *([f"95 % interval of the {title}"] if texts else []), "size", "texts/s"]
     lines += [f"| model | {' | '.join(titles)} |", f"|---|{'--:|' * len(titles)}"]
     for row in rows:
-        cells = [f"{row.get(name, 0):.4f}" for name in columns.values()]
+        cells = [_score(name, row.get(name, 0)) for name in columns.values()]
         if texts:
             interval = accuracy_interval(row["accuracy"], texts, _folds(metrics))
             if "micro_f1" in row:
                 interval = row.get("micro_f1_interval")
-            cells.append("unknown" if interval is None else "–".join(f"{x:.4f}" for x in interval))
+            cells.append("unknown" if interval is None else _interval(main, interval))
         cells += [f"{row['bytes'] / 1e6:.1f} MB", f"{row['texts_per_second']:,.0f}"]
         lines.append(f"| {row['model']} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _score(name: str, value: float) -> str:
+    """Format a score in the model card: accuracy in percent, all others as fractions."""
+    return percent(value) if name == "accuracy" else f"{value:.3f}"
+
+
+def _interval(name: str, interval: Iterable[float]) -> str:
+    return " to ".join(_score(name, end) for end in interval)
 
 
 def _folds(metrics: Mapping[str, Any]) -> int:
@@ -132,7 +142,8 @@ def _teacher(config: Mapping[str, Any]) -> str:
     ]
     if isinstance(own, float) and isinstance(its, float):
         metric = "mean average precision" if "multi_label" in config else "accuracy"
-        lines.append(f"On the validation texts its {metric} is {own:.4f}, its teacher's {its:.4f}.")
+        scores = f"{_score(metric, own)}, its teacher's {_score(metric, its)}"
+        lines.append(f"On the validation texts its {metric} is {scores}.")
     return "## Its teacher\n\n" + " ".join(lines)
 
 
@@ -161,8 +172,8 @@ def _ancestor(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
 
 
 def _with_interval(change: Mapping[str, Any], when: str) -> str:
-    low, high = change[f"{when}_interval"]
-    return f"{change[when]:.4f} ({low:.4f}–{high:.4f})"
+    metric = change["metric"]
+    return f"{_score(metric, change[when])} ({_interval(metric, change[f'{when}_interval'])})"
 
 
 def _label_noise(noise: float) -> str:
@@ -170,9 +181,10 @@ def _label_noise(noise: float) -> str:
         return ""
     return (
         "## Wrong labels\n\n"
-        f"About {noise:.0%} of the labels of its training texts look wrong. It learned less from "
-        "those, and its probabilities are those of labels like them: none is above "
-        f"{1 - noise:.0%}. List the suspects with `lamatext clean`, correct them and train again."
+        f"About {percent(noise, 0)} of the labels of its training texts look wrong. It learned "
+        "less from those, and its probabilities are those of labels like them: none is above "
+        f"{percent(1 - noise, 0)}. List the suspects with `lamatext clean`, correct them and train "
+        "again."
     )
 
 
@@ -181,9 +193,10 @@ def _unsure(unsure: Mapping[str, float] | None) -> str:
         return ""
     return (
         "## When it is unsure\n\n"
-        f"Below a probability of {unsure['threshold']:.4f} it is unsure. On {unsure['texts']} "
-        f"texts it answered {unsure['answered']:.1%}, with an accuracy of {unsure['accuracy']:.1%} "
-        f"(95 % interval {unsure['low']:.1%} to {unsure['high']:.1%})."
+        f"Below a probability of {percent(unsure['threshold'], 2)} it is unsure. On "
+        f"{plural(int(unsure['texts']), 'text')} it answered {percent(unsure['answered'])}, with "
+        f"an accuracy of {percent(unsure['accuracy'])} (95 % interval {percent(unsure['low'])} to "
+        f"{percent(unsure['high'])})."
     )
 
 
@@ -265,7 +278,32 @@ def _size(config: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any], is_multi_label: bool) -> str:
+def _training(config: Mapping[str, Any]) -> str:
+    facts = training_facts(config)
+    return "\n".join(
+        ["## Training", "", *(f"- {k}: {v}" for k, v in facts.items())] if facts else []
+    )
+
+
+def training_facts(config: Mapping[str, Any]) -> dict[str, str]:
+    """Describe the training run as names and values for the model card and ``lamatext info``."""
+    training, facts = config.get("training") or {}, dict[str, str]()
+    name = "mean average precision" if "multi_label" in config else "accuracy"
+    if "validation_accuracy" in training:
+        facts[f"validation {name}"] = _score(name, training["validation_accuracy"])
+    scales = training.get("scales", {})
+    uses_network = scales.get("network", 1) != 0
+    if len(scales) > 1:
+        alone = "n-grams alone (the network has weight 0)"
+        facts["decides by"] = "n-grams and network" if uses_network else alone
+    if "best_epoch" in training and uses_network:
+        facts["the network is that of epoch"] = f"{training['best_epoch']:,}"
+    if "seconds" in training:
+        facts["training time of the network"] = f"{training['seconds']:,.1f} s"
+    return facts
+
+
+def _settings(recipe: Mapping[str, Any]) -> str:
     lines = ["## Settings", "", "| setting | value |", "|---|---|"]
     for table in ("text", "model", "training", "ngrams"):
         lines += [
@@ -274,16 +312,17 @@ def _settings(recipe: Mapping[str, Any], training: Mapping[str, Any], is_multi_l
             if has_effect(f"{table}.{name}", recipe["model"]["name"])
         ]
     lines.append(f"| seed | {recipe['seed']} |")
-    if training:
-        accuracy = f"{training['validation_accuracy']:.4f}"
-        score = "mean average precision" if is_multi_label else "accuracy"
-        lines += ["", f"Best epoch {training['best_epoch']}, validation {score} {accuracy}."]
     return "\n".join(lines)
 
 
 def _code(value: object) -> str:
-    """Format a value as a Markdown code span for the model card, even if it contains backticks."""
-    text = " ".join(str(value).split()) or " "
+    """Format a value as a Markdown code span for the model card, even if it contains backticks.
+
+    If its spaces would not show, it is quoted.
+    """
+    text = str(value)
+    if text != " ".join(text.split()) or not text:
+        text = repr(text)
     ticks = "`"
     while ticks in text:
         ticks += "`"

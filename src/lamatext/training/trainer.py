@@ -22,7 +22,7 @@ from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Indices
 from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
 from lamatext.data.word_vectors import Vectors
-from lamatext.errors import ConfigError, DataError, plural
+from lamatext.errors import ConfigError, DataError, percent, plural
 from lamatext.kernels.numba_compat import compile_cpu_kernels, cpu_kernels_are_compiled
 from lamatext.label_thresholds import (
     LabelThresholds,
@@ -453,7 +453,7 @@ def _note_together(progress: Progress, name: str, score: float, texts: int) -> N
     """Report the joint validation score of network and n-gram model if there are enough texts."""
     if texts >= NOTED_TEXTS:
         progress.note(
-            f"network and n-grams together: validation {name} {100 * score:.1f} % on "
+            f"network and n-grams together: validation {name} {percent(score)} on "
             f"{plural(texts, 'text')}"
         )
 

@@ -7,8 +7,8 @@ from rich.console import Console
 from lamatext.atomic_write import write_text
 from lamatext.comparison import ComparedRow, Comparison, Difference, GroupRow
 from lamatext.data.read_options import source_title
-from lamatext.errors import plural
-from lamatext.views.formatting import duration, file_size, one_line, percent, points
+from lamatext.errors import percent, plural
+from lamatext.views.formatting import duration, file_size, one_line, points
 from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
 from lamatext.views.svg_charts import difference_axis
 from lamatext.views.terminal_table import TerminalTable

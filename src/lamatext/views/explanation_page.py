@@ -14,11 +14,11 @@ from markupsafe import Markup
 from lamatext.atomic_write import write_text
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import source_title
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.runtime.predictor import Predictor
-from lamatext.views.formatting import NGRAMS_ALONE, label_names, percent, summed
+from lamatext.views.formatting import NGRAMS_ALONE, label_names, summed
 from lamatext.views.html_templates import render_page, script_json
 from lamatext.views.word_shading import (
     attention_scale,

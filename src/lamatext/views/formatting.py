@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 
 if TYPE_CHECKING:  # the command line formats its messages without loading numpy
     from datetime import date as Date
@@ -79,11 +79,6 @@ def signed(value: float) -> str:
 def share(value: float) -> str:
     """Format a weight or probability to three decimals, or one significant digit if it is small."""
     return f"{value:.3f}" if value >= 0.0095 or not value else f"{value:.1g}"
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """Format a fraction as a percentage, such as ``77.4 %``."""
-    return f"{100 * value:.{digits}f} %"
 
 
 def probability(value: float) -> str:

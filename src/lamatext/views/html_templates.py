@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from lamatext import __version__
 from lamatext.data.read_options import source_title
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.views import formatting
 
 MEDIA_TYPES = {
@@ -103,7 +103,7 @@ def _environment() -> Environment:
     )
     for function in (
         formatting.file_size,
-        formatting.percent,
+        percent,
         plural,
         formatting.probability,
         formatting.share,

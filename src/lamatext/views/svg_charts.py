@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lamatext.views.formatting import percent, points
+from lamatext.errors import percent
+from lamatext.views.formatting import points
 
 WIDTH, HEIGHT = 480, 300
 LEFT, RIGHT, TOP, BOTTOM = 60, 26, 34, 46

@@ -8,9 +8,9 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.labels import class_counts, label_variants
 from lamatext.data.read_options import source_name
 from lamatext.data.summary import Summary, summarize_dataset
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.progress import Progress
-from lamatext.views.formatting import listed_label, percent
+from lamatext.views.formatting import listed_label
 
 MAX_CLASSES = 10  # shown
 MANY_SHARED, MOST_SHARED = 0.05, 0.9  # shares of the test texts that are in the training data

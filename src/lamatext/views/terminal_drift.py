@@ -2,9 +2,8 @@
 
 from rich.console import Console
 
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.input_drift import Drift
-from lamatext.views.formatting import percent
 from lamatext.views.terminal_table import TerminalTable
 
 MAX_LABELS = 20  # the labels whose share has changed most

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.metrics import (
     AnyScores,
@@ -20,7 +20,7 @@ from lamatext.metrics import (
     wilson_interval,
 )
 from lamatext.runtime.predictor import Predictor
-from lamatext.views.formatting import accuracy_comparison, file_size, percent, terminal_text
+from lamatext.views.formatting import accuracy_comparison, file_size, probability, terminal_text
 from lamatext.views.terminal_explanation import example_lines
 from lamatext.views.terminal_table import TerminalTable
 
@@ -133,7 +133,7 @@ def show_threshold(console: Console, point: CoveragePoint, target: float, texts:
     """Print the confidence threshold for a target accuracy to the terminal."""
     console.print(
         f"\nTarget accuracy {percent(target)}: answer if the probability is at least "
-        f"{point.threshold:.4f}, otherwise unsure.\n"
+        f"{percent(point.threshold, 2)}, otherwise unsure.\n"
         f"Of {plural(texts, 'text')} {percent(point.answered)} are answered, with an accuracy of "
         f"{percent(point.accuracy)} (95 % interval {percent(point.low)} to {percent(point.high)}, "
         "which allows for choosing the threshold on the same texts)."
@@ -158,7 +158,8 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
         )
         for name, order in faithfulness.orders.items()
     ]
-    curves = [f"{kind} {shares[place]:.0%}" for kind in ("without", "only") for place in places]
+    kinds = ("without", "only")
+    curves = [f"{kind} {percent(shares[place], 0)}" for kind in kinds for place in places]
     columns = ("words ranked by", "comprehensiveness", "sufficiency", *curves)
     console.print(TerminalTable(columns, rows))
     console.print(
@@ -323,7 +324,7 @@ def _show_coverage(console: Console, coverage: Sequence[CoveragePoint]) -> None:
     rows = [
         (
             percent(point.answered),
-            f"{point.threshold:.3f}",
+            probability(point.threshold),
             percent(point.accuracy),
             f"{percent(point.low)} to {percent(point.high)}",
         )

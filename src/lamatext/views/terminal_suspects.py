@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.suspect_labels import IMPROBABLE, Suspect, SuspectSearch
-from lamatext.views.formatting import one_line, percent, probability
+from lamatext.views.formatting import one_line, probability
 
 SHOWN = 5
 TEXT_LENGTH = 140  # characters of a text that are shown

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from lamatext.atomic_write import write_text
 from lamatext.data.read_options import source_title
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.progress import Progress
 from lamatext.trials import (
     FINISHED,
@@ -23,7 +23,7 @@ from lamatext.trials import (
     pareto_front,
     score_text,
 )
-from lamatext.views.formatting import duration, file_size, one_line, percent
+from lamatext.views.formatting import duration, file_size, one_line
 from lamatext.views.html_templates import REPORT_STYLE, SHARED_STYLE, render_page
 from lamatext.views.progress_display import print_note, print_section
 from lamatext.views.svg_charts import Chart, Line, value_axis

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lamatext.data.text_encoder import TextEncoder
-from lamatext.errors import ModelError, plural
+from lamatext.errors import ModelError, percent, plural
 from lamatext.ngrams.model import ngram_specs
 from lamatext.saved.format import (
     WEIGHTS,
@@ -19,7 +19,7 @@ from lamatext.saved.format import (
 from lamatext.saved.model_io import load_encoder
 from lamatext.saved.network_tensors import network_shapes
 from lamatext.saved.onnx_export import WITHOUT_GRAPH
-from lamatext.views.formatting import day, percent
+from lamatext.views.formatting import day
 
 MODEL_SETTINGS = {"name", "heads", "rank", "score_input", "score_tanh", "score_l2"}
 TEXT_SETTINGS = ("tokenizer_version", "lowercase", "rare_words", "max_words", "last_words")

@@ -11,7 +11,7 @@ from typing import Any
 
 from lamatext.atomic_write import write_text
 from lamatext.data.read_options import source_title
-from lamatext.errors import plural
+from lamatext.errors import percent, plural
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
 from lamatext.metrics import (
     ClassScores,
@@ -26,7 +26,7 @@ from lamatext.views.formatting import (
     accuracy_comparison,
     day,
     file_size,
-    percent,
+    probability,
     share,
     signed,
 )
@@ -444,7 +444,7 @@ def _coverage_chart(findings: Findings) -> Chart:
         rows=[
             (
                 percent(point.answered, 0),
-                f"{point.threshold:.3f}",
+                probability(point.threshold),
                 percent(point.accuracy),
                 f"{percent(point.low)} to {percent(point.high)}",
             )

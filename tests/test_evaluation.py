@@ -225,9 +225,13 @@ def test_training_texts_under_another_name_are_recognized(place: Path) -> None:
     mixed = load_evaluation_data(place / "whole", str(place / "mixed.csv"))
 
     assert copied.is_seen
-    assert copied.about == "60 texts. The model was TRAINED ON 60 of them: the scores mean little"
+    assert copied.about == (
+        "60 texts. 60 of these texts were also training texts: the scores mean little"
+    )
     assert not mixed.is_seen
-    assert mixed.about == "42 texts. The model was TRAINED ON 12 of them: the scores are too high"
+    assert mixed.about == (
+        "42 texts. 12 of these texts were also training texts: the scores are too high"
+    )
 
 
 def test_a_sample_of_many_training_texts_is_enough_to_recognize_them(
@@ -244,7 +248,8 @@ def test_a_sample_of_many_training_texts_is_enough_to_recognize_them(
     found = load_evaluation_data(place / "sampled", str(place / "copy.csv"))
 
     assert found.is_seen
-    assert "The model was TRAINED ON 30 of the 30 that can be checked" in found.about
+    sentence = "At least 30 of these texts were also training texts (30 of 60 could be checked)"
+    assert sentence in found.about
 
 
 def test_a_sources_own_test_part_goes_first(place: Path) -> None:

@@ -86,8 +86,10 @@ def _overlap(hits: int, checked: int, texts: int) -> str:
 
     It also says how that affects the scores.
     """
-    of = "them" if checked == texts else f"the {checked:,} that can be checked"
-    what = f"The model was TRAINED ON {hits:,} of {of}"
+    were = "was also a training text" if hits == 1 else "were also training texts"
+    what = f"{hits:,} of these texts {were}"
+    if checked < texts:
+        what = f"At least {what} ({checked:,} of {texts:,} could be checked)"
     if hits < FEW * checked:
         return what
     return f"{what}: the scores {'mean little' if hits >= MOST * checked else 'are too high'}"

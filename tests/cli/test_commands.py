@@ -380,7 +380,15 @@ def test_the_page_escapes_everything(lamatext: Command, place: Path) -> None:
 def test_info_describes_a_model(lamatext: Command) -> None:
     answer = lamatext("info", "model")
 
-    for part in ("lama-ctx, 2 classes", "embedding", "total", "made up", "accuracy", "torch"):
+    for part in (
+        "lama-ctx, 2 classes",
+        "classes: neg, pos\n",
+        "embedding",
+        "total",
+        "made up",
+        "accuracy",
+        "torch",
+    ):
         assert part in answer.out
     assert "(95 % interval " in answer.out
     assert not any(line.rstrip().endswith(":") for line in answer.out.splitlines())

@@ -84,7 +84,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     read = None if source is None else TextInput.open(model, source, reading)
     texts = iter(text or ()) if read is None else chain.from_iterable(read.texts())
     if html is not None:
-        _write_page(predictor, texts, html, (source, model.name), quiet=quiet)
+        _write_page(predictor, texts, html, (source, model.resolve().name), quiet=quiet)
     elif source is not None:
         _write_records(predictor, texts, out, explained_label, all_numbers=as_json, quiet=quiet)
     elif as_json:
@@ -169,7 +169,7 @@ def _write_page(
     if source is not None:
         count = plural(len(explanations), "text")
         title = f"{source_title(source)}: {'the first ' if is_cut else ''}{count}"
-    write_text(html, explanation_page(explanations, title, f"by {model}"))
+    write_text(html, explanation_page(explanations, title, f"Model: {model}"))
     if not quiet:
         cut = f" It has the first {MAX_PAGE_TEXTS} texts; --out FILE.jsonl takes all."
         output.message(f"Written to {html}: open it in a browser.{cut if is_cut else ''}")

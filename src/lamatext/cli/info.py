@@ -7,8 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from lamatext.cli import options, output
-from lamatext.errors import plural
-from lamatext.views.formatting import one_line, percent
+from lamatext.errors import percent, plural
+from lamatext.views.formatting import listed_label, one_line
 from lamatext.views.terminal_table import TerminalTable
 
 NAME = "info"
@@ -21,6 +21,8 @@ SCORES = {
     "subset_accuracy": "subset accuracy",
     "calibration_error": "calibration error",
 }
+SHARES = ("threshold", "target_accuracy", "answered", "accuracy", "low", "high")  # shown in percent
+SHOWN_LABELS = 20
 
 
 def run(
@@ -43,9 +45,13 @@ def run(
             f"{model}: {name}, {classes}, {folder_size(model) / 1e6:.2f} MB, "
             f"weights in {config.get('storage')}, saved by lamatext {config.get('lamatext')}"
         ),
-        end="\n\n",
         markup=False,
     )
+    labels = [listed_label(str(label)) for label in config["labels"]]
+    rest = len(labels) - SHOWN_LABELS
+    more = f" and {rest:,} more" if rest > 0 else ""
+    console.print(Text(one_line(f"{kind[1]}: {', '.join(labels[:SHOWN_LABELS])}{more}")))
+    console.print()
     counts = config.get("parameters", {})
     rows = [(part, f"{count:,}") for part, count in counts.items()]
     rows.append(("total", f"{sum(counts.values()):,}"))
@@ -63,7 +69,7 @@ def run(
 
 
 def _facts(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, dict[str, object]]:
-    from lamatext.saved.model_card import data_facts
+    from lamatext.saved.model_card import data_facts, training_facts
 
     facts: dict[str, dict[str, object]] = {"data": {**data_facts(config.get("data", {}))}}
     for number, ancestor in enumerate(reversed(config.get("ancestors", []))):
@@ -71,12 +77,9 @@ def _facts(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, dict[st
         source = ancestor["data"].get("source", "unnamed data")
         described = f"the model with the hash {(ancestor['hash'] or 'unknown')[:16]}"
         facts.setdefault("ancestors", {})[name] = f"{described}, trained on {source}"
-    for key in ("training", "unsure", "versions"):
+    facts["training"] = {**training_facts(config)}
+    for key in ("unsure", "versions"):
         facts[key] = config.get(key) or {}
-    if "multi_label" in config and "validation_accuracy" in facts["training"]:
-        score = facts["training"]["validation_accuracy"]
-        rest = {k: v for k, v in facts["training"].items() if k != "validation_accuracy"}
-        facts["training"] = {"validation_mean_average_precision": score, **rest}
     facts["test scores"] = _scores(metrics.get("test") or {})
     facts["scores before and after the model was continued"] = {
         f"{'old' if change['is_old'] else 'new'} data, {change['data']}": (
@@ -108,10 +111,8 @@ def _score(section: dict[str, Any], name: str) -> str:
 
 def _rounded(name: str, value: object) -> str:
     """Format a value for the terminal output of ``lamatext info``, rounding numbers."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_rounded(key, one)}" for key, one in value.items())
-    if isinstance(value, float) and ("accuracy" in name or "error" in name):
-        return percent(value)
+    if isinstance(value, float) and name in SHARES:
+        return percent(value, 2 if name == "threshold" else 1)
     if isinstance(value, float):
         return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

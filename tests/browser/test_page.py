@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -10,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from lamatext import Predictor
 from lamatext.serve.app import create_app
 from lamatext.serve.registry import load_models
-from lamatext.views.formatting import parted, probability, summed
+from lamatext.views.formatting import NGRAMS_ALONE, parted, probability, summed
 from lamatext.views.web_export import export_web
 from tests.browser.conftest import Open, serve
 from tests.serve.saved import save, validation_facts
@@ -56,6 +57,7 @@ def test_typing_shows_the_prediction_of_python(
     address: str, open_page: Open, model: Path, shots: Path
 ) -> None:
     page = open_page(address)
+    expect(page.locator("#about-ngrams")).to_be_hidden()
     expected = Predictor.load(model).explain(TEXT)
 
     type_text(page, TEXT)
@@ -301,6 +303,29 @@ def test_a_model_without_javascript_implementation_runs_on_the_server(
     expect(page.locator(".predicted")).to_have_text(str(expected.predicted))
     expect(page.locator(".figures")).to_contain_text("Without wonderful")
     expect(page.locator("#privacy")).to_contain_text("sent to the server")
+    next(server, None)
+
+
+@pytest.mark.parametrize("name", ["lama-ctx", "te"])  # in the browser and on the server
+def test_the_page_of_a_model_that_decides_by_ngrams_alone_says_so_and_shows_no_attention(
+    name: str, tmp_path: Path, open_page: Open
+) -> None:
+    sizes: dict[str, Any] = {"heads": 2, "transformer_positions": 64, "text": {"max_words": 64}}
+    folder = save(tmp_path / name, name, ngrams=True, network_weight=0, **sizes)
+    expected = Predictor.load(folder).explain(TEXT)
+    server = serve(create_app(load_models([folder])))
+
+    page = open_page(next(server))
+    type_text(page, TEXT)
+    open_details(page)
+
+    expect(page.locator("#about-ngrams")).to_have_text(NGRAMS_ALONE)
+    expect(page.locator("#details-title")).to_have_text("Details")
+    for place in (".by-head", ".by-part"):
+        assert page.locator(place).count() == 0
+    for place in ("#about-attention", "#about-parts"):
+        expect(page.locator(place)).to_be_hidden()
+    expect(page.locator(".sums")).to_have_text(summed(expected, expected.best))
     next(server, None)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.accuracy_jobs import RECORDS, Folder
+from lamatext.errors import percent
 from paper.records import Records
 
 SIZES = {"10⁶": 1e6, "10⁸": 1e8, "10⁹": 1e9}
@@ -147,9 +148,10 @@ def _saturation_lines(rates: Rates) -> list[str]:
         EPOCHS / epoch * _train(rates, epoch) for epoch in (rates.epoch, gpu)
     )  # shares of the time
     lines = [
-        f"- On a laptop the epochs take {laptop:.0%} of a training: the processor saturates first.",
-        f"- With one GPU the epochs take {one:.0%}; the passes on one core take the rest, and more "
-        "GPUs cannot shorten them.",
+        f"- On a laptop the epochs take {percent(laptop, 0)} of a training: the processor "
+        "saturates first.",
+        f"- With one GPU the epochs take {percent(one, 0)}; the passes on one core take the rest, "
+        "and more GPUs cannot shorten them.",
     ]
     if rates.transfer is None:
         limit = "limits the number of workers; at how many was not measured."

@@ -18,6 +18,7 @@ from benchmarks import (
 )
 from benchmarks.accuracy_jobs import RECORDS
 from lamatext.baselines import BASELINES
+from lamatext.errors import percent
 from paper.markdown import MISSING, fill_blocks, markdown_table
 from paper.records import PAPER_RECORDS, Record, Records
 
@@ -316,8 +317,8 @@ def coverage_table(records: Records) -> str:
         for answered, low, high, test_answered, accuracy in zip(*shown, strict=True):
             interval = f"{low:.3f} to {high:.3f}"
             rows.append(
-                [f"{dataset}, {float(target):.2f}", f"{answered:.0%}", interval,
-                 f"{test_answered:.0%}", f"{accuracy:.4f}"]
+                [f"{dataset}, {float(target):.2f}", percent(answered, 0), interval,
+                 percent(test_answered, 0), f"{accuracy:.4f}"]
             )  # fmt: skip
     header = ["data, target", "answered", "95 % interval", "answered on test", "accuracy on test"]
     return markdown_table(header, rows)

@@ -295,10 +295,10 @@ class _BootstrapScores:
 
 
 def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
-    """Yield bootstrap resamples of the compared test texts, in chunks of draw counts (R, n).
+    """Yield bootstrap resamples of the compared test texts: how often each text is drawn.
 
-    Cross-validated predictions are less independent than those of a test set: fewer texts are
-    drawn, which widens the intervals.
+    Each chunk has the shape (resamples, texts). Cross-validated predictions are less independent
+    than those of a test set: fewer texts are drawn, which widens the intervals.
     """
     generator = np.random.default_rng(0)
     drawn = max(1, round(texts / FOLD_VARIANCE)) if folds else texts
@@ -311,7 +311,7 @@ def _resamples(texts: int, folds: int) -> Iterator[NDArray[np.float32]]:
 def _group_columns(
     truth: Flags, groups: Sequence[TextGroup], classes: Sequence[object]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the kind, name, size and score column of each text group in a model comparison."""
+    """Yield each group of compared texts: its kind, name, size and the index of its scores."""
     for place, group in enumerate(groups):
         yield group.kind, group.name, int(group.is_member.sum()), 2 + place
     texts = truth.sum(axis=0)

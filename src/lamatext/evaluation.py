@@ -199,7 +199,7 @@ class StartSearch:
 def find_start_model(
     folder: Path, old_data: str | None, options: ReadOptions = DEFAULTS
 ) -> StartSearch:
-    """Find the old training and test data of a model whose training will be continued.
+    """Find the training and test data of a saved model, to evaluate it before and after continuing.
 
     The data of its ancestors (the models whose training it continued) is found, too.
 

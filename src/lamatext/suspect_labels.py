@@ -460,7 +460,7 @@ def _explainer(
 
 
 def suspect_rows(search: SuspectSearch, dataset: Dataset) -> list[dict[str, object]]:
-    """Return one row per suspect label or outlier, for the suspects file."""
+    """Return the suspect labels and outliers as table rows, to be written to a file."""
     lines, labels = dataset.row_numbers.tolist(), dataset.require_labels()
     all_texts = describe_texts(dataset)
 

@@ -23,7 +23,7 @@ def run(
     as_json: options.Json = False,
     quiet: options.IsQuiet = False,
 ) -> None:
-    """Compare new texts with a model's validation texts by unknown words, outliers and labels."""
+    """Measure the drift of new texts from a model's validation texts: words, outliers, labels."""
     from lamatext.input_drift import measure_drift
     from lamatext.runtime.predictor import Predictor
     from lamatext.views.terminal_drift import show_drift

@@ -46,7 +46,7 @@ def progress(*, quiet: bool) -> Progress:
 
 
 def command(*arguments: object) -> str:
-    """Format a ``lamatext`` command line, shell-quoted so that users can paste it."""
+    """Quote a ``lamatext`` command for the shell, so that users can paste it from the output."""
     return shlex.join(["lamatext", *map(str, arguments)])
 
 

@@ -222,7 +222,7 @@ class _Words:
 
 
 def _powers(base: np.uint64, count: int) -> Hashes:
-    """Return the powers base¹, base², … modulo 2⁶⁴ for hashing bytes."""
+    """Return the powers base¹, base², … modulo 2⁶⁴, used to hash texts that may be duplicates."""
     powers: Hashes = np.cumprod(np.full(count, base), dtype=np.uint64)
     return powers
 

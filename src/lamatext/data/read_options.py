@@ -11,7 +11,7 @@ JOINT = "\n"  # between the values of several text columns
 
 
 def source_name(source: str) -> str:
-    """Return the name of a data source for messages, which for ``-`` is "standard input"."""
+    """Return how messages refer to a data source: its name, or "standard input" for ``-``."""
     return "standard input" if source == "-" else source
 
 
@@ -23,7 +23,7 @@ def source_title(source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Layout of a data file, such as its columns, format, encoding, separator and quotes."""
+    """Layout of a data file: its columns, format, encoding, separator and quote character."""
 
     text_columns: tuple[str, ...] = ("text",)
     label_columns: tuple[str, ...] = ("label",)  # more than one: a 0/1 column for each label

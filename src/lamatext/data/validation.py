@@ -49,7 +49,7 @@ def iterate_texts(texts: Texts) -> Iterator[str]:
 
 
 def _batches(column: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array | pa.ChunkedArray]:
-    """Yield slices of a column, because a list of all its values can take much memory."""
+    """Yield slices of a column of texts to validate, because a list of all can be very large."""
     return (column.slice(start, BATCH_ROWS) for start in range(0, len(column), BATCH_ROWS))
 
 

@@ -107,7 +107,7 @@ _FORMULA = r"^[=+\-@\t\r]"
 
 
 def _without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Put a single quote before cells and column names that a spreadsheet could run as formulas."""
+    """Put a single quote before cells and column names that spreadsheets could run as formulas."""
     from pyarrow import compute
 
     columns = [

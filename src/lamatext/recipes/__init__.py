@@ -151,7 +151,7 @@ def recipe_names() -> list[str]:
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, object]:
-    """Parse ``--set`` options such as ``model.heads=8``, with TOML or plain text as values."""
+    """Parse changes of a recipe's settings (``--set model.heads=8``); values are TOML or text."""
     values: dict[str, object] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

@@ -58,7 +58,7 @@ class _Network(ctypes.Structure):
 
 
 class _Batch(ctypes.Structure):
-    """ctypes mirror of the C struct for the inputs and outputs of a batch."""
+    """ctypes mirror of the C struct for the compiled network's inputs and outputs of a batch."""
 
     _fields_ = [
         *_fields(ctypes.c_void_p, "ids starts lengths"),

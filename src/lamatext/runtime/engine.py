@@ -44,7 +44,7 @@ class Engine(Protocol):
         ...
 
     def text_logits(self, rows: TokenIds) -> Floats:
-        """Run the inference engine on any number of texts and return the logits (B, C)."""
+        """Return the engine's logits (B, C) for any number of texts, computed in batches."""
         ...
 
 

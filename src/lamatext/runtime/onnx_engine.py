@@ -57,14 +57,14 @@ class OnnxEngine:
         return EngineOutput(**{"weights": None, **dict(zip(self._outputs, values, strict=True))})
 
     def logits(self, ids: Ids, lengths: Ids) -> Floats:
-        """Run a batch in compiled code if possible, else in ONNX Runtime; return the logits."""
+        """Return the logits of a batch, from ONNX Runtime unless compiled code is available."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.logits(ids, lengths)
         logits: Floats = self.session.run(["logits"], self._inputs(ids, lengths))[0]
         return logits
 
     def text_logits(self, rows: TokenIds) -> Floats:
-        """Run texts in compiled code if possible, else in ONNX Runtime; return the logits."""
+        """Return the logits of texts, from ONNX Runtime unless compiled code is available."""
         if self._compiled is not None and self._compiled.pools:
             return self._compiled.text_logits(rows)
         return batched_logits(self, rows)

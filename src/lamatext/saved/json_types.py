@@ -98,7 +98,7 @@ _Fields = Mapping[str, "_Schema"]
 
 
 class _Object(NamedTuple):
-    """JSON object with required and optional fields."""
+    """Schema of a JSON object in a saved model's files, with required and optional fields."""
 
     required: _Fields
     optional: _Fields

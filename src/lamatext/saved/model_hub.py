@@ -94,7 +94,7 @@ def _hub_errors(address: str) -> Iterator[None]:
 
 
 def _is_hub_error(error: Exception) -> bool:
-    """Return whether an error is one of huggingface_hub or of the HTTP client that it uses.
+    """Return whether an error was raised by huggingface_hub or by the HTTP client that it uses.
 
     Its own errors are OSError or ValueError. Which client it uses depends on its version (requests,
     httpx, httpx2); the base class of all their errors is an OSError or named HTTPError.

@@ -80,7 +80,7 @@ class WebPageHandlers:
             raise HTTPException(409, f"{error}") from None
 
     def model_tensors(self, request: Request) -> Response:
-        """Serve a model's weights or n-grams to the web page at ``GET /models/NAME/TENSORS``."""
+        """Send a model's weights or n-grams to the web page: ``GET /models/NAME/TENSORS``."""
         folder = self._folder(request)
         try:
             ngrams = ngrams_file(folder, load_config(folder))

@@ -91,7 +91,7 @@ def shuffled_batches(lengths: Indices, *, batch_size: int, seed: int, epoch: int
 
 
 def _shuffled_rows(count: int, generator: np.random.Generator) -> Indices:
-    """Return the rows for an epoch's mini-batches in random order, using a bounded shuffle buffer.
+    """Return the shuffled rows from which an epoch's mini-batches are cut, using a bounded buffer.
 
     If all rows fit into the buffer, they are shuffled at once. Otherwise the buffer is filled with
     blocks of consecutive rows, which lie together on disk, and the order of the blocks is random.

@@ -35,7 +35,7 @@ class EpochRecord:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EpochRecord":
-        """Create an epoch record from its JSON data in a checkpoint or ``metrics.json``.
+        """Restore an epoch's record from the JSON in a training checkpoint or ``metrics.json``.
 
         Models saved in format 1 recorded neither learning rate nor words.
         """

@@ -134,7 +134,7 @@ def _phrase_ends(vocabulary: Vocabulary) -> list[float]:
 
 
 def _texts_in_memory(token_ids: TokenIds, rows: Indices, seed: int) -> TokenIds:
-    """Return the texts to train word vectors on: all, or a random sample if stored on disk."""
+    """Return the texts to train word vectors on: all, or a random sample of texts on disk."""
     if not token_ids.are_on_disk:
         return token_ids.take(rows)
     sample = token_ids.take(sample_rows(rows, WORD_VECTOR_TEXTS, seed))
@@ -289,7 +289,7 @@ def _extended_word_tensors(
     progress: Progress,
     device: str,
 ) -> dict[str, Array]:
-    """Extend a saved model's word vectors by the new words of the run that continues it."""
+    """Add vectors for the new words of a training run to those of the model that it continues."""
     trained: Vectors = start.tensors[EMBEDDING]
     if len(vocabulary) == len(trained):
         return {}

@@ -119,7 +119,7 @@ class SharedMemory:
         self._views: dict[torch.dtype, Tensor] = {}
 
     def sum_joined(self, parts: list[Tensor], out: Tensor) -> None:
-        """Concatenate flat CPU tensors and write their sum over the processes to ``out``."""
+        """Concatenate flat CPU tensors, and write the sum across all processes to ``out``."""
         buffers = self._buffers(out.dtype)
         if len(out) <= buffers.shape[2]:
             self._add(buffers[self._turn, :, : len(out)], parts, out)

@@ -28,7 +28,7 @@ OUTSIDE = -1.0  # n-gram score of a text outside a class, just beyond the margin
 
 
 def extend_word_vectors(trained: Vectors, initial: Vectors, is_used: NDArray[np.bool_]) -> Vectors:
-    """Extend a saved model's word vectors by the vectors of new words, for a warm start.
+    """Add vectors for new words to a saved model's word vectors, for a warm start.
 
     Args:
         trained: vectors of the saved model, (V, E).

@@ -121,7 +121,7 @@ def _headline(explanation: Explanation) -> Text:
 
 
 def _unexplained_labels(explanation: Explanation, columns: Sequence[int]) -> list[str]:
-    """Return the predicted labels of a text that the terminal does not explain."""
+    """Return the predicted labels that are left out of an explanation in the terminal."""
     explained = {explanation.labels[column] for column in columns}
     return [one_line(str(name)) for name in explanation.predicted_labels if name not in explained]
 

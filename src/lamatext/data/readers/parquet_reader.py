@@ -217,7 +217,7 @@ def _longest_dictionary_value(
 
 @contextmanager
 def _named_errors(name: str, message: str, *, source: str | None = None) -> Iterator[None]:
-    """Convert errors of pyarrow's Parquet reader to a DataError with the name of the file."""
+    """Re-raise errors from pyarrow's Parquet reader as a DataError that names the file."""
     try:
         yield
     except FileNotFoundError:

@@ -53,7 +53,7 @@ class ReadLog:
 
     @property
     def is_strict(self) -> bool:
-        """Return whether a bad row raises an error instead of being skipped and logged."""
+        """Return whether this log is strict: a bad row is an error, not skipped and logged."""
         return self.max_bad_rows is None
 
     def skip_row(self, line: int, fault: str, advice: str = "") -> None:

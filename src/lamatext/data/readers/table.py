@@ -188,7 +188,7 @@ class Table:
         texts: tuple[str, ...] | None,
         labels: tuple[str, ...] | None = None,
     ) -> None:
-        """Log why the text and label columns of the table were chosen."""
+        """Log why this table's text and label columns were chosen."""
         if self.log.format in _NAMED_COLUMNS and len(self.columns) > 1:
             self.log.notes.extend(explain_choice(self.columns, options, texts, labels))
 

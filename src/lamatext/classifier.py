@@ -22,6 +22,7 @@ from lamatext.data.probability_file import (
 from lamatext.data.splits import Split
 from lamatext.data.streaming import StreamedTexts
 from lamatext.data.text_encoder import Encoder
+from lamatext.data.text_sketch import TextSketch
 from lamatext.data.validation import (
     Groups,
     LabelLists,
@@ -242,6 +243,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
             thresholds = LabelThresholds(trained.thresholds, labels.form)
         ancestors = None if start is None else describe_ancestors(start, self.hash_)
         self._keep(trained, classes, data.train, thresholds)
+        self.facts_["data"]["sketch"] = data.sketch().as_json()
         self._is_validated_on_training = (
             validation_data is None and self._validation_texts() == len(data.train)
         )
@@ -636,6 +638,13 @@ class _FitData(NamedTuple):
     classes: Sequence[Any]
     sample_weight: ArrayLike | None
     unlabelled: "Texts | None"
+
+    def sketch(self) -> TextSketch:
+        """Return a sketch of the texts that the classifier is trained and validated on."""
+        texts = self.train.texts
+        if self.validation is not None:
+            texts = self.train.concatenate(self.validation).texts
+        return TextSketch.of_texts(texts)
 
 
 def _classes_of(labels: NDArray[Any] | LabelLists, start: SavedModel | None) -> list[Any]:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from lamatext.atomic_write import delete_stale_files, locked_folder
@@ -45,7 +44,6 @@ from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.data.splits import Rows, describe_groups, folds, hold_out
 from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.suspects_file import leave_out_suspects
-from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ConfigError, DataError, plural
 from lamatext.label_thresholds import Flags, LabelThresholds, decide_classes
 from lamatext.metrics import AnyScores, Floats, score_targets
@@ -326,7 +324,7 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
     progress.stage("looking for duplicates", len(train))
     seen = _seen_rows(sources.start, train)
     splits = split_dataset(train, validation_set, test_set, recipe, progress, seen=seen)
-    splits = replace(splits, test_source=test, start=sources.start)
+    splits = _without_test_texts(replace(splits, test_source=test, start=sources.start))
     _check_validation_labels(splits)
     splits = _add_notes(splits, is_test_given=is_test_given)
     if teacher is None:
@@ -335,6 +333,27 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
     return replace(
         splits, teacher=teacher.open(source, others, train), unlabelled=tuple(unlabelled)
     )
+
+
+def _without_test_texts(splits: Splits) -> Splits:
+    """Leave out the pipeline's validation texts that are also test texts, or near-duplicates.
+
+    The final n-gram model is fitted to the validation texts, too, so it would be tested on texts
+    that it has learned. In a cross-validation that is done for each fold.
+    """
+    test, validation = splits.test, splits.validation
+    if validation is None or splits.folds:
+        return splits
+    is_tested = are_shared(test.texts, validation.texts)
+    if not is_tested.any():
+        return splits
+    note = (
+        f"{is_tested.sum():,} of {plural(len(validation), 'validation text')} of "
+        f"{validation.source} are also test texts and are not used for validation"
+    )
+    train = replace(splits.train, notes=(*splits.train.notes, note))
+    rest = None if is_tested.all() else validation.take(np.flatnonzero(~is_tested))
+    return replace(splits, train=train, validation=rest)
 
 
 def _check_training_labels(
@@ -515,7 +534,16 @@ def stream_splits(sources: DataSources, recipe: Recipe, progress: Progress = SIL
         f"{len(parts.sample):,} of them"
     )
     sample = replace(parts.sample, notes=(*parts.sample.notes, note))
-    return Splits(sample, parts.validation, parts.test, streamed=parts.texts)
+    held_out = parts.test
+    if test_set is None and sources.validation is not None:
+        is_learned = are_shared(parts.validation.texts, held_out.texts)
+        if is_learned.all():
+            raise DataError(
+                f"{source}: all texts that were held out for testing are validation texts, too. "
+                "Give a separate file with --test."
+            )
+        held_out = held_out.take(np.flatnonzero(~is_learned))
+    return Splits(sample, parts.validation, held_out, streamed=parts.texts)
 
 
 def split_dataset(
@@ -857,7 +885,7 @@ def fit_recipe_fold(
     """Train a recipe on all folds but one and predict the texts of the remaining fold."""
     with warnings.catch_warnings():  # the whole data has already warned
         warnings.simplefilter("ignore", UserWarning)
-        fold = replace(splits, train=train, test=test, folds=())
+        fold = _without_test_texts(replace(splits, train=train, test=test, folds=()))
         classifier = fit_recipe(recipe, fold, progress, device=device)
     probabilities = classifier.predict_proba(test.texts.to_pylist()).astype(np.float64)
     return FoldPrediction(classifier.classes_.tolist(), probabilities, classifier.thresholds_)
@@ -927,11 +955,6 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
         facts["validation_texts"] = len(splits.validation)
     if splits.teacher is not None:
         facts["unlabelled_texts"] = len(splits.unlabelled)
-    if splits.streamed is None:  # otherwise the training texts are not in memory
-        seen = splits.train.texts
-        if splits.validation is not None:
-            seen = pa.chunked_array([*seen.chunks, *splits.validation.texts.chunks], seen.type)
-        facts["sketch"] = TextSketch.of_texts(seen).as_json()
     return {**facts, "lesson": _lesson_fingerprint(splits), **_held_out_fingerprints(splits)}
 
 

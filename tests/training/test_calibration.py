@@ -493,3 +493,22 @@ def test_the_number_of_threads_makes_no_difference_to_a_mixture() -> None:
 
     np.testing.assert_array_equal(one.matrix, two.matrix)
     np.testing.assert_array_equal(one.shift, two.shift)
+
+
+def test_mixing_a_few_of_many_classes_is_the_same_as_mixing_them_alone() -> None:
+    draw = np.random.default_rng(0)
+    labels = np.append(draw.integers(0, 3, 900), np.arange(3, 280))
+    logits = draw.normal(size=(len(labels), 280)).astype(np.float32)
+    logits[np.arange(900), (labels[:900] + 1) % 3] += 2  # often taken for the next class
+    logits[np.arange(len(labels)), labels] += 2
+
+    mixture, combination = mix_classes(logits, labels)
+
+    others = np.arange(3, 280)
+    np.testing.assert_array_equal(mixture.matrix[others], np.eye(280, dtype=np.float32)[others])
+    assert (mixture.matrix[:3, 3:] == 0).all()
+    assert np.abs(mixture.matrix[:3, :3] - np.eye(3)).max() > 0.05
+    plain = calibrate_ngrams(logits, labels)
+    assert held_out_loss(combination, mixture.apply(logits), labels) < held_out_loss(
+        plain, logits, labels
+    )

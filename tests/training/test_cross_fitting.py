@@ -5,10 +5,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
 from lamatext import TextClassifier
+from lamatext.data.duplicates import TextGroups
+from lamatext.data.splits import Split
 from lamatext.errors import percent
 from lamatext.metrics import calibration_error, measure_reliability
 from lamatext.progress import Progress
@@ -103,7 +106,7 @@ def test_labels_that_have_weights_are_trusted(by: str) -> None:
         classifier = fitted(texts, labels, class_weight="balanced")
     else:
         classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
-        classifier.fit(texts, labels, sample_weight=np.ones(len(texts)))
+        classifier.fit(texts, labels, sample_weight=np.tile([0.9, 1.1], len(texts) // 2))
 
     assert "label_noise" not in classifier.facts_
 
@@ -202,7 +205,7 @@ def test_a_few_texts_that_occur_many_times_are_learned(
     assert "label_noise" not in classifier.facts_
 
 
-def test_one_of_all_duplicates_with_the_same_label_stands_for_its_class() -> None:
+def test_one_of_all_duplicates_with_the_same_label_stands_for_those_who_chose_it() -> None:
     labels = np.array([1, 0, 1, 1, 0, 1])
     duplicates = np.array([7, 7, 7, 2, 5, 2])
 
@@ -210,7 +213,8 @@ def test_one_of_all_duplicates_with_the_same_label_stands_for_its_class() -> Non
     all_places, ones = cross_fitting.deduplicate(labels, None, np.ones(6))
 
     assert places.tolist() == [0, 1, 3, 4]
-    assert weights.tolist() == [2, 1, 2, 1]
+    # Shares 2/3, 1/3, 1 and 1 of their duplicates; class 0 has two texts in all, class 1 four.
+    assert weights == pytest.approx([1.6, 0.5, 2.4, 1.5])
     assert all_places.tolist() == [*range(6)]
     assert ones.tolist() == [1] * 6
 
@@ -639,3 +643,138 @@ def test_ngrams_of_few_classes_or_of_larger_ones_use_naive_bayes_ratios(
     monkeypatch.setattr(cross_fitting, "UNSCALED_EVIDENCE", -1e9)
 
     assert power_of_the_last_fit(monkeypatch, *intents(6)) == 0.5
+
+
+def annotated(seed: int, *, annotators: int, count: int = 600) -> tuple[list[str], list[str]]:
+    """Texts about fruits, each labelled by several people who are wrong once in seven times."""
+    texts, _ = fruit(count, seed=seed)
+    draw = np.random.default_rng(seed + 100)
+    rows, labels = np.repeat(np.arange(count), annotators), []
+    for row in rows:
+        kind = row % 4 + (int(draw.integers(1, 4)) if draw.random() < 1 / 7 else 0)
+        labels.append(KINDS[kind % 4])
+    return [texts[row] for row in rows], labels
+
+
+def test_several_labels_of_each_text_are_calibrated_and_doubted_like_one() -> None:
+    new, new_labels = annotated(1, annotators=1)
+
+    once, often = (fitted(*annotated(6, annotators=count)) for count in (1, 5))
+
+    for classifier in (once, often):
+        confidence = classifier.predict_proba(new).max(axis=1).mean()
+        assert confidence == pytest.approx((classifier.predict(new) == new_labels).mean(), abs=0.06)
+        assert classifier.facts_["label_noise"] == pytest.approx(1 / 7, abs=0.06)
+
+
+def test_what_a_teacher_predicts_is_no_evidence_for_the_calibration() -> None:
+    texts, labels = ratings(300)
+    unlabelled, _ = ratings(1500, seed=2)
+    first = fitted(texts, labels)
+
+    taught = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0, teacher=first)
+    taught.fit(texts, labels, unlabelled=unlabelled)
+
+    confidence, right = confidence_and_accuracy(taught)
+    assert confidence == pytest.approx(right, abs=0.06)
+
+
+def test_a_large_validation_set_without_some_class_does_not_suppress_that_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("CROSS_FIT_BELOW", "ALL_TEXTS_BELOW", "NOISE_TEXTS"):
+        monkeypatch.setattr(cross_fitting, name, 60)
+    texts, labels = ratings(400)
+    held_out = [row for row, label in enumerate(labels) if label != "5"][:100]
+    rest = [row for row in range(400) if row not in held_out]
+
+    classifier = TextClassifier(settings=WITH_NGRAMS, device="cpu", random_state=0)
+    classifier.fit(
+        [texts[row] for row in rest],
+        [labels[row] for row in rest],
+        validation_data=([texts[row] for row in held_out], [labels[row] for row in held_out]),
+    )
+
+    new, _ = ratings(500, seed=1)
+    assert classifier.predict_proba(new)[:, 4].mean() == pytest.approx(0.2, abs=0.05)
+
+
+@pytest.mark.parametrize("copies", [1, 10])
+def test_copies_of_validation_texts_count_once(
+    monkeypatch: pytest.MonkeyPatch, copies: int
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 20)
+    texts, _ = ratings(60)
+    column = pa.chunked_array([texts[:20] + texts[20:60] * copies], pa.large_string())
+    rows, labels = np.arange(len(column)), np.zeros(len(column), np.int64)
+    split = Split(rows[:20], rows[20:], groups=TextGroups(column))
+
+    assert cross_fitting._count_validation_texts(split, labels) == 40
+
+
+def test_validation_texts_that_are_trained_on_are_no_evidence() -> None:
+    rows, labels = np.arange(1000), np.zeros(1000, np.int64)
+
+    assert cross_fitting._count_validation_texts(Split(rows, rows[400:]), labels) == 0
+    assert cross_fitting._count_validation_texts(Split(rows[:400], rows[400:]), labels) == 600
+
+
+def test_only_texts_with_counted_ngrams_and_with_weight_are_cross_fitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cross_fitting, "_cross_fitted", lambda _, rows, __: rows)
+    fields = dict.fromkeys(cross_fitting.NgramFitter.__dataclass_fields__)
+    sample = {"sample": np.arange(0, 60, 2), "validation_texts": 5}
+    fitter = cross_fitting.NgramFitter(**fields | sample)  # type: ignore[arg-type]
+    weights = np.ones(60)
+    weights[:10] = 0
+
+    held_out = cross_fitting._held_out_ngrams(
+        fitter, Split(np.arange(20), np.arange(20, 25)), weights
+    )
+
+    assert list(held_out) == [10, 12, 14, 16, 18, 20, 22, 24]
+
+
+@pytest.mark.parametrize("below", [500, 20])
+@pytest.mark.parametrize(("old", "new"), [(300, 0), (300, 100), (80, 220)])
+def test_a_model_continued_on_its_own_texts_does_not_become_too_sure(
+    monkeypatch: pytest.MonkeyPatch, below: int, old: int, new: int
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", below)
+    texts, labels = ratings(300)
+    classifier = fitted(texts, labels, warm_start=True)
+    confidence, right = confidence_and_accuracy(classifier)
+
+    more, more_labels = ratings(new, seed=2)
+    classifier.fit(texts[:old] + more, labels[:old] + more_labels)
+
+    confidence_again, right_again = confidence_and_accuracy(classifier)
+    assert confidence_again - right_again < max(0.0, confidence - right) + 0.06
+    assert right_again > right - 0.04
+
+
+def test_the_network_is_added_to_the_logits_that_the_final_ngrams_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 30)
+    monkeypatch.setattr(cross_fitting, "NOISE_TEXTS", 30)
+    monkeypatch.setattr(cross_fitting, "RANGE_EVIDENCE", -np.inf)
+    seen: list[tuple[Any, Any, Any]] = []
+    calibrate = cross_fitting._calibrate_many_classes
+
+    def remembered(first: Any, *given: Any) -> Any:
+        best, validation = calibrate(first, *given)
+        seen.append((first, best, validation))
+        return best, validation
+
+    monkeypatch.setattr(cross_fitting, "_calibrate_many_classes", remembered)
+    classifier = fitted(*ratings(500))
+
+    first, best, validation = seen[0]
+    model = classifier.ngrams_
+    assert model is not None
+    assert model.range_power > 0
+    expected = first.held_out.mixed(best.fitter.mixture).divided(model.range_power)
+    np.testing.assert_allclose(validation.logits, expected.logits)
+    assert np.abs(validation.logits - first.held_out.logits).max() > 0.1

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from lamatext import TextClassifier
-from lamatext.training import cross_fitting
 from tests.corpora import TINY, reviews
 
 WITH_NGRAMS = TINY | {"ngrams.enabled": True}
@@ -83,38 +82,56 @@ def test_a_validation_set_without_some_class_does_not_suppress_that_class() -> N
     assert classifier.predict(["damson pie", "apple pie"]).tolist() == ["damson", "apple"]
 
 
-def test_a_large_validation_set_without_some_class_does_not_suppress_that_class(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(cross_fitting, "CROSS_FIT_BELOW", 60)
-    texts, labels = fruit(4, 60)
-    held_out = [row for row, label in enumerate(labels) if label != "damson"][:80]
-    validation = [texts[row] for row in held_out], [labels[row] for row in held_out]
-    rest = [row for row in range(len(texts)) if row not in held_out]
-
-    classifier = fitted(
-        [texts[row] for row in rest], [labels[row] for row in rest], validation_data=validation
-    )
-
-    is_damson = np.array([labels[row] == "damson" for row in rest])
-    probabilities = classifier.predict_proba([texts[row] for row in rest])
-    column = classifier.classes_.tolist().index("damson")
-    assert probabilities[:, column].mean() == pytest.approx(is_damson.mean(), abs=0.1)
-
-
 def test_validation_texts_that_are_training_texts_are_not_used() -> None:
     texts, labels = reviews(80)
     half = slice(0, 40)
 
     with pytest.warns(UserWarning, match="40 of 80 validation texts are also .* not used"):
         some = fitted(texts[half], labels[half], validation_data=(texts, labels))
-    with pytest.warns(UserWarning, match="40 of 40 .* some of the training texts are held out"):
+    with pytest.warns(UserWarning, match="all 40 .* so some training texts are held out"):
         none = fitted(texts[half], labels[half], validation_data=(texts[half], labels[half]))
 
     alone = fitted(texts[half], labels[half], validation_data=(texts[40:], labels[40:]))
     np.testing.assert_array_equal(some.predict_proba(texts), alone.predict_proba(texts))
     plain = fitted(texts[half], labels[half])
     np.testing.assert_array_equal(none.predict_proba(texts), plain.predict_proba(texts))
+
+
+def test_a_few_validation_texts_that_are_training_texts_are_used() -> None:
+    texts, labels = reviews(80)
+    training = slice(0, 50)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        few = fitted(texts[training], labels[training], validation_data=(texts[49:], labels[49:]))
+    with pytest.warns(UserWarning, match="10 of 40 validation texts are also training texts"):
+        fitted(texts[training], labels[training], validation_data=(texts[40:], labels[40:]))
+
+    assert few.facts_["validation"]["texts"] == 31
+
+
+def test_weights_of_one_are_no_weights() -> None:
+    texts, labels = reviews(120)
+
+    weighted = fitted(texts, labels, sample_weight=np.ones(120))
+
+    plain = fitted(texts, labels)
+    np.testing.assert_array_equal(weighted.predict_proba(texts), plain.predict_proba(texts))
+
+
+def test_weights_are_scaled_by_their_mean_over_the_texts_that_have_weight() -> None:
+    texts, labels = reviews(160)
+    weights = np.tile([0.0, 0.1, 0.3, 0.2], 40)
+    positive = weights > 0
+
+    scaled = fitted(texts, labels, sample_weight=weights)
+
+    expected = fitted(texts, labels, sample_weight=weights / weights[positive].mean())
+    np.testing.assert_allclose(
+        scaled.predict_proba(texts), expected.predict_proba(texts), atol=1e-5
+    )
+    other = fitted(texts, labels, sample_weight=weights / weights.mean())
+    assert np.abs(other.predict_proba(texts) - expected.predict_proba(texts)).max() > 1e-4
 
 
 @pytest.mark.parametrize("weight", [1e-6, 0.01, 1.0])

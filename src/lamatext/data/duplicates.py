@@ -91,6 +91,9 @@ class TextGroups:
     def __init__(self, texts: pa.ChunkedArray, values: pa.ChunkedArray | None = None) -> None:
         self._texts, self._values = texts, values
 
+    def __len__(self) -> int:
+        return len(self._texts)
+
     @cached_property
     def of_rows(self) -> Rows:
         """Return the first row of each text's group (n,), like ``group_rows``; cached."""

@@ -25,6 +25,9 @@ class Split:
     validation: Rows
     # Of all texts; further splits keep each group together.
     groups: TextGroups | None = field(default=None, kw_only=True)
+    # Texts (n,) that the continued model was trained on, as far as is known; None: hardly any.
+    is_known: NDArray[np.bool_] | None = field(default=None, kw_only=True)
+    is_mostly_known: bool = field(default=False, kw_only=True)  # it was trained on most of them
 
 
 def stratified_split(

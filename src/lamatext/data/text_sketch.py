@@ -33,7 +33,8 @@ class TextSketch:
     @classmethod
     def of_texts(cls, texts: "pa.ChunkedArray") -> "TextSketch":
         """Compute the sketch of a model's training texts from their smallest hashes."""
-        distinct = np.unique(_hashes(texts))
+        keys = _keys(texts)
+        distinct = np.unique(_hashes(keys[keys != 0]))
         return cls(distinct[:MAX_HASHES], len(distinct))
 
     @classmethod
@@ -67,19 +68,41 @@ class TextSketch:
 
     def recognize(self, texts: "pa.ChunkedArray") -> tuple[int, int]:
         """Return how many of the given texts are in the sketch, and how many it can check."""
-        hashes, checked = _hashes(texts), len(texts)
-        if self.texts > len(self.hashes):
-            hashes = hashes[hashes <= self.hashes[-1]]
-            checked = len(hashes)
-        return int(np.isin(hashes, self.hashes).sum()), checked
+        keys = _keys(texts)
+        checked = len(keys) if self._has_all_hashes else int(self._can_check(keys).sum())
+        return int(self._holds(keys).sum()), checked
+
+    def check(self, texts: "pa.ChunkedArray") -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which texts (n,) were certainly training texts, and which certainly were not.
+
+        The others are outside the range that the sketch can check.
+        """
+        keys = _keys(texts)
+        holds = self._holds(keys)
+        return holds, self._can_check(keys) & ~holds
+
+    @property
+    def _has_all_hashes(self) -> bool:
+        return self.texts <= len(self.hashes)
+
+    def _can_check(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        largest = np.uint32(2**32 - 1) if self._has_all_hashes else self.hashes[-1]
+        can_check: NDArray[np.bool_] = (keys != 0) & (_hashes(keys) <= largest)
+        return can_check
+
+    def _holds(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        holds: NDArray[np.bool_] = (keys != 0) & np.isin(_hashes(keys), self.hashes)
+        return holds
 
 
-def _hashes(texts: "pa.ChunkedArray") -> NDArray[np.uint32]:
+def _keys(texts: "pa.ChunkedArray") -> NDArray[np.uint64]:
+    """Return the key of each text (n,) for a sketch, 0 for an empty text."""
     from lamatext.data.dataset import text_batches  # not needed to predict
     from lamatext.data.duplicates import text_keys
 
-    keys = np.concatenate(
-        [np.zeros(0, np.uint64), *(text_keys(batch) for batch in text_batches(texts))]
-    )
-    hashes: NDArray[np.uint32] = (keys[keys != 0] >> np.uint64(32)).astype(np.uint32)
-    return hashes
+    keys = [text_keys(batch) for batch in text_batches(texts)]
+    return np.concatenate([np.zeros(0, np.uint64), *keys])
+
+
+def _hashes(keys: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    return (keys >> np.uint64(32)).astype(np.uint32)

@@ -29,8 +29,8 @@ n-grams are calibrated on.
 
 Each n-gram score separates one class from all others, so one factor for all of them is too large
 for classes that are often confused with each other, such as neighbouring ratings, and too small for
-the others. With three or more classes, a matrix D is added to the factor if all texts have
-out-of-sample logits:
+the others. With three or more classes, a matrix D is added to the factor, unless texts or classes
+have weights or labels look wrong:
 
     softmax(a·ngrams + D·(ngrams − mean) + bias)
 
@@ -180,23 +180,26 @@ def mix_classes(
     """
     first, classes = ngram_logits.astype(np.float64), ngram_logits.shape[1]
     mean, weights = first.mean(axis=0), _normalized(weights, len(labels))
-    is_mixed = np.bincount(labels, minlength=classes) >= classes
-    centred = np.where(is_mixed, first - mean, 0)
-    entries = classes + classes**2
+    mixed = np.flatnonzero(np.bincount(labels, minlength=classes) >= classes)
+    centred = (first - mean)[:, mixed]  # (n, K) of the K mixed classes
+    entries = classes + len(mixed) ** 2
     precision = np.array([NGRAM_FACTOR_SPREAD**-2] + [BIAS_SPREAD**-2] * entries)
 
     def objective(values: Floats) -> tuple[float, Floats]:
         a, bias = PRIOR_NGRAM_FACTOR * np.exp(values[0]), values[1 : 1 + classes]
-        matrix = values[1 + classes :].reshape(classes, classes)
-        loss, errors = _losses(a * first + centred @ matrix.T + bias, labels, weights)
-        by_entry = np.where(is_mixed[:, None], errors.T @ centred, 0).ravel()
+        matrix = values[1 + classes :].reshape(len(mixed), len(mixed))
+        logits = a * first + bias
+        logits[:, mixed] += centred @ matrix.T
+        loss, errors = _losses(logits, labels, weights)
+        by_entry = (errors[:, mixed].T @ centred).ravel()
         gradient = np.concatenate([[(errors * first).sum() * a], errors.sum(axis=0), by_entry])
         return loss + (precision * values**2).sum() / 2, gradient + precision * values
 
     with threadpool_limits(1):  # the result must not depend on the number of threads
         values = _minimize(objective, np.zeros(1 + entries), [(None, None)] * (1 + entries))
     a = float(PRIOR_NGRAM_FACTOR * np.exp(values[0]))
-    relative = values[1 + classes :].reshape(classes, classes) / a
+    relative = np.zeros((classes, classes))
+    relative[np.ix_(mixed, mixed)] = values[1 + classes :].reshape(len(mixed), len(mixed)) / a
     matrix, shift = np.eye(classes) + relative, -(relative * mean).sum(axis=1)
     mixture = ClassMixture(matrix.astype(np.float32), shift.astype(np.float32))
     return mixture, Combination(a, 0.0, values[1 : 1 + classes])
@@ -394,9 +397,7 @@ def _losses(
         return loss, errors * weights[:, None]
     classes = logits.shape[1]
     observed = _with_noise(right, noise, classes)
-    slopes = (
-        (1 - noise * classes / (classes - 1)) * right / observed
-    )  # d ln(observed) / d ln(right)
+    slopes = (1 - noise * classes / (classes - 1)) * right / observed  # of ln(observed)
     return -float((weights * np.log(observed)).sum()), errors * (weights * slopes)[:, None]
 
 

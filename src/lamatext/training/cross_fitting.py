@@ -10,8 +10,8 @@ the models that found the evidence and are the same for all strengths. With more
 ``MAX_CLASSES`` classes all labels are trusted: a class has too few texts to tell wrong labels from
 hard texts.
 
-A large validation set is predicted by one model, fitted to the training texts. For two classes, and
-to find wrong labels, that is enough. If the validation set is small, or lacks a class of the
+A large validation set is predicted by one model, fitted to the training texts. For two classes,
+that is enough to calibrate the logits. If the validation set is small, or lacks a class of the
 training texts, all texts are cross-fitted. With three or more classes, they are also cross-fitted
 if the validation set is of medium size: only some of its texts belong to classes that are confused
 with each other.
@@ -72,16 +72,15 @@ if TYPE_CHECKING:
 
 CROSS_FIT_BELOW = 500  # distinct validation texts; with fewer, all texts calibrate by cross-fitting
 CROSS_FIT_FOLDS = 5
-ALL_TEXTS_BELOW = (
-    5_000  # distinct validation texts; with fewer, all calibrate three or more classes
-)
+# Distinct validation texts; with fewer, all texts calibrate three or more classes.
+ALL_TEXTS_BELOW = 5_000
 FOLDS_OF_ALL_TEXTS = 3  # if there are enough validation texts for everything else
 FOLDS_OF_RANGE = 10  # if the logits are divided by a power of their range
 MISSING = 0.1  # of its expected share of the validation texts; a class with less is missing
 FEWEST_EXPECTED = 5  # validation texts of a class, below which it may be missing by chance
 NGRAM_TEXTS = 500_000  # texts that the n-gram model is fitted to, at most, if they are on disk
 NOISE_TEXTS = 1000  # distinct validation texts; with fewer, wrong labels need cross-fitting, too
-MAX_CLASSES = 200  # with more, all labels are trusted and large validation sets are not extended
+MAX_CLASSES = 200  # with more, all labels are trusted, and a large validation set is all evidence
 FEWEST_TEXTS = 10  # classes with fewer are too rare to tell which of their labels are wrong
 RANGE_POWERS = (0.2, 0.4, 0.6, 0.8)  # of the range of a text's logits, tried besides 0
 RANGE_EVIDENCE = 3.0  # log-likelihood of held-out texts that a power above 0 must gain
@@ -102,7 +101,7 @@ class HeldOutNgrams(NamedTuple):
     rows: Indices
     logits: Logits
     base: NDArray[np.float32]  # (C,) of a text without known n-grams
-    duplicates: Indices | None = None  # group of each text; None: no text is a duplicate
+    duplicates: Indices | None = None  # group of each text; None: each copy is a text of its own
 
     def duplicates_of(self, places: Indices) -> Indices | None:
         """Return the duplicate groups of the cross-fitted texts at ``places``, or None."""
@@ -115,7 +114,7 @@ class HeldOutNgrams(NamedTuple):
         return self._replace(logits=mixture.apply(self.logits), base=mixture.apply(self.base))
 
     def divided(self, range_power: float) -> "HeldOutNgrams":
-        """Return these held-out logits, of each text divided by a power of their range."""
+        """Return these held-out logits, those of each text divided by a power of their range."""
         logits = divide_by_range(self.logits - self.base, range_power) + self.base
         return self._replace(logits=logits)
 
@@ -155,8 +154,9 @@ class NgramFitter:
     settings: NgramSettings
     class_weights: NDArray[np.float32] | None
     start: NgramModel | None
+    is_known: NDArray[np.bool_] | None  # texts that ``start`` was fitted to; None: hardly any
     groups: TextGroups | None  # kept in one fold; None if each text is its own group
-    validation_texts: int  # distinct ones; 0 if a class is missing
+    validation_texts: int  # distinct ones; 0 if they are no evidence
     progress: Progress
     noise: float = 0.0  # share of wrong labels
     trust: NDArray[np.float32] | None = None  # (n,) probability that each label is right
@@ -173,9 +173,8 @@ class NgramFitter:
 
         weights = self.data.sample_weight if self.trust is None else self.trust
         at = rows
-        if self.sample is not None:  # both are ascending
-            near = rows[np.minimum(np.searchsorted(rows, self.sample), len(rows) - 1)]
-            at = np.flatnonzero(near == self.sample)
+        if self.sample is not None:
+            at = np.flatnonzero(np.isin(self.sample, rows, assume_unique=True))
             rows = self.sample[at]
         model = fit_ngrams(
             self.counted.take(at),
@@ -203,9 +202,22 @@ class NgramFitter:
         """Return a copy of this n-gram fitter that does not use naive-Bayes ratios."""
         return replace(self, settings=self.settings.model_copy(update={"naive_bayes_power": 0.0}))
 
-    def usable(self, rows: Indices) -> Indices:
+    def counted_rows(self, rows: Indices) -> Indices:
         """Return those of ``rows`` whose n-grams were counted, which cross-fitting requires."""
         return rows if self.sample is None else np.intersect1d(rows, self.sample)
+
+    def is_evidence(self, rows: Indices) -> NDArray[np.bool_]:
+        """Return which cross-fitted rows are evidence for the calibration.
+
+        Texts that only a teacher has labelled are none, and neither are texts that the continued
+        model was trained on.
+        """
+        is_evidence = np.ones(len(rows), np.bool_)
+        if self.groups is not None:
+            is_evidence &= rows < len(self.groups)  # texts without a label follow all others
+        if self.is_known is not None:
+            is_evidence &= ~self.is_known[rows]
+        return is_evidence
 
 
 def ngram_fitter(
@@ -222,7 +234,9 @@ def ngram_fitter(
     from lamatext.ngrams.fitting import CountedTexts
 
     model, by_class = prepared.start, settings.class_weights
-    start = None if model is None else start_ngrams(model, classes=prepared.classes)
+    start = None
+    if model is not None and not split.is_mostly_known:
+        start = start_ngrams(model, classes=prepared.classes)
     sample = None
     progress.stage("counting n-grams")
     if tokens.rows.are_on_disk:
@@ -241,8 +255,9 @@ def ngram_fitter(
         settings=ngrams,
         class_weights=class_weights,
         start=start,
+        is_known=split.is_known,
         groups=split.groups,
-        validation_texts=_usable_validation_texts(split, data.labels),
+        validation_texts=_count_validation_texts(split, data.labels),
         progress=progress,
     )
 
@@ -301,14 +316,17 @@ def text_weights(data: EncodedDataset, settings: LoopSettings) -> NDArray[np.flo
     return weights
 
 
-def _usable_validation_texts(split: Split, labels: Targets) -> int:
+def _count_validation_texts(split: Split, labels: Targets) -> int:
     """Count the distinct validation texts, to decide whether to cross-fit all texts.
 
     Many copies of a few texts are no better evidence than these few texts. If the validation set
-    lacks a class, the count is 0: the calibration would conclude that the class never occurs.
+    lacks a class, the count is 0: the calibration would conclude that the class never occurs. It is
+    also 0 if the validation texts are trained on.
     """
     if len(split.validation) < CROSS_FIT_BELOW or labels.ndim == 2:
         return len(split.validation)
+    if np.isin(split.validation, split.train).any():
+        return 0
     classes = labels.max() + 1
     counts = np.bincount(labels[split.validation], minlength=classes)
     expected = np.bincount(labels[split.train], minlength=classes) / len(split.train)
@@ -357,7 +375,9 @@ def cross_fit(
         seen: the classes to calibrate, ascending.
 
     Returns:
-        The calibration, and the held-out logits to which a network's logits can be added.
+        The calibration, and the held-out logits to which a network's logits can be added. They
+        differ if all texts are evidence for the calibration, but the network has logits of the
+        validation texts only.
     """
     first = _calibrated(fitter, split, weights, seen)
     if _has_tiny_classes(fitter, split):
@@ -374,10 +394,10 @@ def cross_fit(
     if is_weighted or len(seen) < 3:
         fitter.expect(1)
         return first, first.held_out
-    return _with_confusions(first, split, weights, seen)
+    return _calibrate_many_classes(first, split, weights, seen)
 
 
-def _with_confusions(
+def _calibrate_many_classes(
     first: CrossFit, split: Split, weights: NDArray[np.float64], seen: Indices
 ) -> tuple[CrossFit, HeldOutNgrams]:
     """Calibrate three or more classes, of which some are confused more often than others.
@@ -386,7 +406,7 @@ def _with_confusions(
     cross-fitting all texts. A network is still added to the logits of the validation texts.
     """
     fitter, has_validation = first.fitter, first.fitter.validation_texts >= CROSS_FIT_BELOW
-    rows = fitter.usable(np.union1d(split.train, split.validation))
+    rows = fitter.counted_rows(np.union1d(split.train, split.validation))
     evidence = first
     if _need_all_texts(fitter.validation_texts, fitter.prepared.classes):
         fitter.expect(FOLDS_OF_ALL_TEXTS + 1)
@@ -463,10 +483,8 @@ def _trust_without_each_fold(
     influenced by the very labels that are held out to calibrate it. For each pair of folds, one
     model that is fitted to the other three folds predicts the texts of both.
     """
-    weakest, parts = (
-        fitter.weaker(SVM_STRENGTHS[-1]),
-        _folds(fitter, label_noise.rows, CROSS_FIT_FOLDS),
-    )
+    weakest = fitter.weaker(SVM_STRENGTHS[-1])
+    parts = _folds(fitter, label_noise.rows, CROSS_FIT_FOLDS)
     predictions: list[list[HeldOutNgrams]] = [[] for _ in parts]  # without each fold
     for (one, (_, left)), (other, (_, right)) in combinations(enumerate(parts), 2):
         pair = np.sort(np.concatenate([left, right]))
@@ -553,8 +571,11 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
     fitter, held_out, _ = trusting
     validation = fitter.validation_texts
     is_split = validation >= CROSS_FIT_BELOW
-    rows = fitter.usable(split.train if is_split else np.union1d(split.train, split.validation))
-    counts = np.bincount(fitter.data.labels[rows], minlength=fitter.prepared.classes)
+    rows = fitter.counted_rows(
+        split.train if is_split else np.union1d(split.train, split.validation)
+    )
+    labels = fitter.data.labels[rows[fitter.is_evidence(rows)]]
+    counts = np.bincount(labels, minlength=fitter.prepared.classes)
     common = np.flatnonzero(counts >= FEWEST_TEXTS)
     if len(common) < 2:
         return None
@@ -576,14 +597,15 @@ def _find_label_noise(trusting: CrossFit, split: Split) -> LabelNoise | None:
 def _trust(fitter: NgramFitter, held_out: HeldOutNgrams, noise: float) -> NDArray[np.float32]:
     """Compute the probability (n,) that each label is right, based on cross-fitted logits.
 
-    The probability is set to 1 for texts that were not
-    cross-fitted and for rare classes.
+    The probability is set to 1 for texts that were not cross-fitted or are no evidence, and for
+    rare classes.
     """
-    trust, rows = np.ones(len(fitter.data), np.float32), held_out.rows
+    is_evidence = fitter.is_evidence(held_out.rows)
+    trust, rows = np.ones(len(fitter.data), np.float32), held_out.rows[is_evidence]
     seen, labels = np.unique(fitter.data.labels[rows], return_inverse=True)
     if len(seen) < 2:
         return trust
-    logits = held_out.logits[:, seen]
+    logits = held_out.logits[is_evidence][:, seen]
     calibration = calibrate_ngrams(logits, labels, noise=noise)
     is_common = np.bincount(labels)[labels] >= FEWEST_TEXTS
     trust[rows] = np.where(is_common, label_trust(calibration, logits, labels), 1)
@@ -610,7 +632,7 @@ def _evidence(
     duplicates are kept. ``weights`` has one weight per text of the data; None weights all equally.
     """
     labels = fitter.data.labels[held_out.rows]
-    places = np.flatnonzero(np.isin(labels, classes))
+    places = np.flatnonzero(np.isin(labels, classes) & fitter.is_evidence(held_out.rows))
     labels = np.searchsorted(classes, labels[places])
     logits, rows = held_out.logits[places][:, classes], held_out.rows[places]
     own = np.ones(len(rows)) if weights is None else weights[rows]
@@ -621,7 +643,10 @@ def _evidence(
 def deduplicate(
     labels: Indices, duplicates: Indices | None, weights: NDArray[np.float64]
 ) -> tuple[Indices, NDArray[np.float64]]:
-    """Select one text per set of duplicates with the same label, because copies add no evidence.
+    """Select one text per set of duplicates and label, because copies add no evidence.
+
+    All duplicates of a text weigh as much as one text. If several people have labelled it
+    differently, each of its labels weighs as much as the share of them who chose it.
 
     Args:
         labels: label of each text.
@@ -630,7 +655,8 @@ def deduplicate(
 
     Returns:
         The positions of the selected texts, ascending, and their weights: the mean weight of the
-        copies, multiplied by a factor per class so that the total weight of the class is unchanged.
+        copies with this label times their share of the duplicates, multiplied by a factor per class
+        so that the total weight of the class is unchanged.
     """
     if duplicates is None:
         return np.arange(len(labels)), weights
@@ -640,7 +666,8 @@ def deduplicate(
     )
     order = np.argsort(first)
     selected = first[order]
-    means = (np.bincount(inverse, weights) / copies)[order]
+    shares = copies[order] / np.bincount(duplicates)[duplicates[selected]]
+    means = (np.bincount(inverse, weights) / copies)[order] * shares
     before, after = np.bincount(labels, weights), np.bincount(labels[selected], means)
     return selected, means * (before / np.where(after > 0, after, 1))[labels[selected]]
 
@@ -658,7 +685,7 @@ def _held_out_ngrams(
         model = fitter.fit(split.train)
         words = words_of(fitter.prepared, split.validation)
         return HeldOutNgrams(split.validation, model.logits(words), model.base)
-    rows = np.union1d(split.train, split.validation)
+    rows = fitter.counted_rows(np.union1d(split.train, split.validation))
     return _cross_fitted(fitter, rows[weights[rows] > 0], CROSS_FIT_FOLDS)
 
 

@@ -125,14 +125,18 @@ def teacher_data(
 ) -> TeacherData:
     """Collect the data for a teacher and its student; hold out a validation set if none is given.
 
-    Neither the teacher nor the student is trained on the validation set.
+    Neither the teacher nor the student is trained on the validation set, unless there are too few
+    texts to hold any out: it is then the training set itself, the same object.
     """
     rows = np.arange(len(train))
     if validation is None:
         fraction = recipe.training.validation_fraction
         groups = TextGroups(train.texts, train.group_values)
         split = hold_out_validation(train.require_labels(), fraction, recipe.seed, groups)
-        train, validation, rows = train.take(split.train), train.take(split.validation), split.train
+        rows, whole = split.train, train
+        train = validation = whole.take(rows)
+        if split.validation is not rows:
+            validation = whole.take(split.validation)
     return TeacherData(train, validation, unlabelled, classes, rows)
 
 

@@ -73,11 +73,11 @@ from lamatext.training.label_calibration import (
 )
 from lamatext.training.loop import LoopSettings, fit, predict_logits, score_name
 from lamatext.training.preparation import PreparedRun, prepare_run
-from lamatext.training.warm_start import calibration_factor
+from lamatext.training.warm_start import calibration_factor, validate_on_new_texts
 
 MAX_TOTAL_WEIGHT = 1e30  # of all texts, so that sums stay finite in float32
 NOTED_TEXTS = 20  # validation texts; the score of fewer says too little to report it
-MANY_KNOWN = 0.05  # of the validation texts that are training texts, from which they are left out
+MANY_KNOWN = 0.05  # share of validation texts; if more are training texts, too, they are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,8 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     """
     options = _RunOptions([str(c) for c in classes], pick_device(device), checkpoint, progress)
     texts, labels, split = _join(train, validation, recipe, classes)
+    if start is not None:
+        split = validate_on_new_texts(split, texts, start)
     weights = _check_weights(sample_weight, len(train))
     unlabelled = None
     if teacher_labels is not None:
@@ -491,6 +493,9 @@ def _join(
     """Join the training and validation set into one array of texts, with targets and a split."""
     encoder = LabelEncoder(tuple(classes))
     labels = encoder.encode_targets(train.require_labels(), place=train.place)
+    if validation is train:  # a teacher's few texts: none were held out, as a warning has said
+        rows, groups = np.arange(len(labels)), TextGroups(train.texts, train.group_values)
+        return train.texts, labels, Split(rows, rows, groups=groups)
     if validation is not None:
         validation = _without_training_texts(validation, train)
     if validation is None:
@@ -510,22 +515,23 @@ def _join(
 def _without_training_texts(validation: Dataset, train: Dataset) -> Dataset | None:
     """Leave out the validation texts that are also training texts, if these are many.
 
-    They would show how well the model memorizes, so it would be too sure. Return None if none are
-    left.
+    They would show how well the model memorizes, which would make it overconfident. Return None if
+    none are left.
     """
     in_both = train.texts.filter(pc.is_in(train.texts, value_set=validation.texts))
     is_known = pc.is_in(validation.texts, value_set=in_both).to_numpy()
     if is_known.sum() < MANY_KNOWN * len(validation):
         return validation
-    rows = np.flatnonzero(~is_known)
-    effect = "they are not used for validation" if len(rows) else (
-        "some of the training texts are held out instead"
-    )  # fmt: skip
-    warnings.warn(
-        f"{validation.source}: {is_known.sum():,} of {plural(len(validation), 'validation text')} "
-        f"are also training texts: {effect}.",
-        stacklevel=2,
-    )
+    rows, texts = np.flatnonzero(~is_known), plural(len(validation), "validation text")
+    if len(rows):
+        message = (
+            f"{is_known.sum():,} of {texts} are also training texts and are not used for validation"
+        )
+    else:
+        message = (
+            f"all {texts} are also training texts, so some training texts are held out instead"
+        )
+    warnings.warn(f"{validation.source}: {message}.", stacklevel=2)
     return validation.take(rows) if len(rows) else None
 
 
@@ -570,7 +576,8 @@ def _check_weights(sample_weight: ArrayLike | None, texts: int) -> NDArray[np.fl
             f"the sample weights add up to {weights.sum(dtype=np.float64):.3g}, expected at most "
             f"{MAX_TOTAL_WEIGHT:.0g}. Divide all of them by the same number."
         )
-    return _scaled_up(weights, weights[weights > 0])
+    weights = _scaled_up(weights, weights[weights > 0])
+    return None if (weights == 1).all() else weights
 
 
 def _scaled_up(weights: NDArray[np.float32], by_text: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -6,6 +6,11 @@ gets the mean of the other classes' weights in the network, so that it starts un
 network is sure, and zeros with the bias of a text outside the class in the n-gram model.
 The calibration factors are undone first, because they are fitted again; class biases and the
 mixture of classes stay in the starting weights.
+
+The new texts may contain texts that the saved model was trained on. Held out, these would show what
+it remembers, so they are not used for validation or calibration. If they are the majority, the
+n-gram model does not start from the saved one, which would learn them twice.
+
 Shapes: V words, E embedding width, C classes, R rows of n-gram weights, K n-grams.
 """
 
@@ -14,17 +19,51 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from torch import nn
 
+from lamatext.data.splits import Split
+from lamatext.data.text_sketch import TextSketch
 from lamatext.data.word_vectors import Vectors
 from lamatext.ngrams.model import NgramModel, NgramTable
-from lamatext.saved.model_io import SavedModel, load_network
+from lamatext.saved.model_io import SavedModel, all_training_data, load_network
 from lamatext.settings import Recipe
 
 EMBEDDING = "embedding.weight"
 RIDGE = 1.0  # pull of the map of word vectors towards 0, in words
 OUTSIDE = -1.0  # n-gram score of a text outside a class, just beyond the margin of its SVM
+MANY_KNOWN = 0.05  # share of the texts; if the saved model was trained on fewer, that is ignored
+MOSTLY_KNOWN = 0.5  # share of the texts from which on the n-gram model is fitted anew
+FEWEST_NEW = 20  # validation texts that the saved model was not trained on, to validate with them
+
+
+def validate_on_new_texts(split: Split, texts: pa.ChunkedArray, start: SavedModel) -> Split:
+    """Move validation texts that a saved model was trained on to the training set of a warm start.
+
+    They are recognized by the saved model's sketch of its training texts. It is a sample, so of
+    large training sets it may leave only a part of the new texts for validation. If too few are
+    left, all texts are trained on, and the validation texts are no evidence.
+    """
+    described = all_training_data(start.facts, start.recipe)
+    facts = [data.facts["sketch"] for data in described if "sketch" in data.facts]
+    checks = [TextSketch.from_json(fact).check(texts) for fact in facts]
+    if not checks:
+        return split
+    is_known = np.logical_or.reduce([known for known, _ in checks])
+    is_new = np.logical_and.reduce([new for _, new in checks])
+    known, checked = is_known.sum(), (is_known | is_new).sum()
+    if known < max(1, MANY_KNOWN * checked):
+        return split
+    validation = split.validation[is_new[split.validation]]
+    if len(validation) < FEWEST_NEW:
+        validation, moved = split.validation, split.validation
+    else:
+        moved = np.setdiff1d(split.validation, validation)
+    train = np.union1d(split.train, moved)
+    if known >= MOSTLY_KNOWN * checked:
+        return replace(split, train=train, validation=validation, is_mostly_known=True)
+    return replace(split, train=train, validation=validation, is_known=is_known)
 
 
 def extend_word_vectors(trained: Vectors, initial: Vectors, is_used: NDArray[np.bool_]) -> Vectors:

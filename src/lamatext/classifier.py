@@ -244,9 +244,7 @@ class TextClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type:
         ancestors = None if start is None else describe_ancestors(start, self.hash_)
         self._keep(trained, classes, data.train, thresholds)
         self.facts_["data"]["sketch"] = data.sketch().as_json()
-        self._is_validated_on_training = (
-            validation_data is None and self._validation_texts() == len(data.train)
-        )
+        self._is_validated_on_training = trained.is_validated_on_training
         if ancestors is not None:
             self.facts_["ancestors"] = ancestors
         if teacher_facts is not None:

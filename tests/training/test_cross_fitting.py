@@ -752,6 +752,8 @@ def test_a_model_continued_on_its_own_texts_does_not_become_too_sure(
     confidence_again, right_again = confidence_and_accuracy(classifier)
     assert confidence_again - right_again < max(0.0, confidence - right) + 0.06
     assert right_again > right - 0.04
+    is_validated = "validation accuracy" in repr(classifier)
+    assert is_validated == (new == 220)  # the others have fewer than 20 new validation texts
 
 
 def test_the_network_is_added_to_the_logits_that_the_final_ngrams_have(

@@ -91,6 +91,7 @@ class TrainedModel:
     history: list[EpochRecord]
     best_epoch: int
     validation_accuracy: float  # mean average precision if a text may have several labels
+    is_validated_on_training: bool  # whether no other texts could be held out for validation
     scales: dict[str, float]  # calibration factors, already applied to the logits of each part
     validation: ValidationStatistics | None = None  # reference of outlier scores and drift
     thresholds: NDArray[np.float32] | None = None  # (C,) if a text may have several labels
@@ -292,6 +293,7 @@ def _train(
         history=state.history,
         best_epoch=state.best_epoch,
         validation_accuracy=state.best_accuracy if accuracy is None else accuracy,
+        is_validated_on_training=bool(np.isin(split.validation, split.train).all()),
         scales=scales,
         validation=statistics,
         thresholds=thresholds,

@@ -47,6 +47,7 @@ from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.data.text_sketch import TextSketch
 from lamatext.errors import ConfigError, DataError, plural
+from lamatext.fold_classes import recipe_without, teacher_without, validation_of_classes
 from lamatext.label_thresholds import Flags, LabelThresholds, decide_classes
 from lamatext.metrics import AnyScores, Floats, score_targets
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
@@ -858,9 +859,25 @@ def fit_recipe_fold(
     with warnings.catch_warnings():  # the whole data has already warned
         warnings.simplefilter("ignore", UserWarning)
         fold = replace(splits, train=train, test=test, folds=())
-        classifier = fit_recipe(recipe, fold, progress, device=device)
+        fold_recipe, fold = _without_missing_classes(recipe, splits, fold)
+        classifier = fit_recipe(fold_recipe, fold, progress, device=device)
     probabilities = classifier.predict_proba(test.texts.to_pylist()).astype(np.float64)
     return FoldPrediction(classifier.classes_.tolist(), probabilities, classifier.thresholds_)
+
+
+def _without_missing_classes(recipe: Recipe, splits: Splits, fold: Splits) -> tuple[Recipe, Splits]:
+    """Restrict the recipe, validation data and teacher to the classes of a pipeline fold.
+
+    A class that occurs once in the pipeline's data is missing in the training texts of one fold.
+    """
+    known, classes = _known_classes(splits), _known_classes(fold)
+    missing = set(map(str, classes.unknown(known.classes)))
+    if not missing:
+        return recipe, fold
+    is_multi_label = fold.train.is_multi_label
+    teacher = teacher_without(splits.teacher, known.names, missing, multi_label=is_multi_label)
+    validation = validation_of_classes(splits.validation, classes)
+    return recipe_without(recipe, missing), replace(fold, validation=validation, teacher=teacher)
 
 
 def fit_baseline_fold(

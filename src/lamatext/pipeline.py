@@ -312,7 +312,13 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
         train = merge_label_variants(train, labels)
     _check_training_labels(train, sources.start, is_test_given=is_test_given)
     others = replace(
-        options, format=None, remembered=train.layout, keep_unlabelled=False, keep_lines=True
+        options,
+        format=None,
+        group_column=None,  # like the time column, read if the file has it, as in the training file
+        time_column=None,
+        remembered=train.layout,
+        keep_unlabelled=False,
+        keep_lines=True,
     )
 
     def read(path: str, split: str = "train") -> Dataset:

@@ -1,0 +1,75 @@
+"""Data files of a pipeline run: columns that only some of them have."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lamatext.data.read_options import ReadOptions
+from lamatext.errors import DataError
+from lamatext.pipeline import DataSources, read_splits
+from lamatext.recipes import resolve_recipe
+from tests.corpora import TINY, reviews, write_csv
+
+RECIPE = resolve_recipe(values=TINY)
+OPTIONS = {"who": ReadOptions(group_column="who"), "when": ReadOptions(time_column="when")}
+
+
+def write_tickets(path: Path, count: int, *, seed: int = 0) -> str:
+    """Reviews with a column of groups and a column of dates."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("text", "label", "who", "when"))
+        rows = zip(*reviews(count, seed=seed), strict=True)
+        writer.writerows(
+            (*row, f"c{n % 9}", f"2026-01-{n % 28 + 1:02}") for n, row in enumerate(rows)
+        )
+    return str(path)
+
+
+@pytest.fixture
+def tickets(tmp_path: Path) -> str:
+    return write_tickets(tmp_path / "tickets.csv", 60)
+
+
+@pytest.mark.parametrize("column", OPTIONS)
+def test_files_for_testing_and_validation_may_lack_the_group_and_time_columns(
+    column: str, tickets: str, tmp_path: Path
+) -> None:
+    test = str(write_csv(tmp_path / "test.csv", 20, seed=3))
+    validation = str(write_csv(tmp_path / "validation.csv", 20, seed=4))
+
+    splits = read_splits(DataSources(tickets, test, validation, reading=OPTIONS[column]), RECIPE)
+
+    assert splits.validation is not None
+    for part in (splits.test, splits.validation):
+        assert len(part) == 20
+        assert part.group_values is None
+        assert part.times is None
+    assert (splits.train.group_values is None) == (column != "who")
+    assert (splits.train.times is None) == (column != "when")
+
+
+@pytest.mark.parametrize("column", OPTIONS)
+def test_files_for_testing_and_validation_are_read_with_their_group_and_time_columns(
+    column: str, tickets: str, tmp_path: Path
+) -> None:
+    test = write_tickets(tmp_path / "test.csv", 20, seed=3)
+    validation = write_tickets(tmp_path / "validation.csv", 20, seed=4)
+
+    splits = read_splits(DataSources(tickets, test, validation, reading=OPTIONS[column]), RECIPE)
+
+    assert splits.validation is not None
+    for part in (splits.test, splits.validation):
+        if column == "who":
+            assert part.group_values is not None
+            assert part.group_values.to_pylist() == [f"c{n % 9}" for n in range(20)]
+        else:
+            assert part.times is not None
+            assert (np.diff(part.times) == 24 * 60 * 60).all()
+
+
+def test_the_training_file_must_have_the_group_column(tickets: str) -> None:
+    with pytest.raises(DataError, match=r"no column 'whom'\. It has text, label, who, when"):
+        read_splits(DataSources(tickets, reading=ReadOptions(group_column="whom")), RECIPE)

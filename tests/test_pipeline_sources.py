@@ -1,14 +1,16 @@
-"""Data files of a pipeline run: columns that only some of them have."""
+"""Columns of groups and times in the data files of a pipeline run."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lamatext.data.read_options import ReadOptions
-from lamatext.errors import DataError
-from lamatext.pipeline import DataSources, read_splits
+from lamatext.errors import ConfigError, DataError
+from lamatext.pipeline import DataSources, is_finished, read_splits, train_and_score
+from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
 from tests.corpora import TINY, reviews, write_csv
 
@@ -68,6 +70,22 @@ def test_files_for_testing_and_validation_are_read_with_their_group_and_time_col
         else:
             assert part.times is not None
             assert (np.diff(part.times) == 24 * 60 * 60).all()
+
+
+@pytest.mark.parametrize("column", OPTIONS)
+def test_a_run_with_another_group_or_time_column_is_another_run(
+    column: str, tickets: str, tmp_path: Path
+) -> None:
+    test = write_tickets(tmp_path / "test.csv", 20, seed=3)
+    validation = write_tickets(tmp_path / "validation.csv", 20, seed=4)
+    sources = DataSources(tickets, test, validation)
+    plain = read_splits(sources, RECIPE)
+    by_column = read_splits(replace(sources, reading=OPTIONS[column]), RECIPE)
+    train_and_score(by_column, RECIPE, tmp_path / "run", SILENT)
+
+    assert is_finished(tmp_path / "run", RECIPE, by_column)
+    with pytest.raises(ConfigError, match="nothing to resume, it holds the finished model of an"):
+        is_finished(tmp_path / "run", RECIPE, plain)
 
 
 def test_the_training_file_must_have_the_group_column(tickets: str) -> None:

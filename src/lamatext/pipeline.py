@@ -8,7 +8,7 @@ train_and_score       train, save, score on the test set, train the baselines
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +39,7 @@ from lamatext.data.probability_file import (
     match_probabilities,
     read_probability_columns,
 )
-from lamatext.data.read_options import ReadOptions
+from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.table import DEFAULTS, join_columns
 from lamatext.data.sources import has_test_split, load_dataset, open_table
 from lamatext.data.splits import Rows, describe_groups, folds, hold_out
@@ -192,8 +192,8 @@ def _is_unfinished(folder: Path) -> bool:
 def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
     """Return whether a folder already holds the finished model of this pipeline run.
 
-    The run is the same if its settings and the contents of its data are the same: fingerprints of
-    the texts and labels are compared, not the name of the file.
+    The run is the same if its settings, the contents of its data and the columns of groups and
+    times are the same: fingerprints of the texts and labels are compared, not the name of the file.
 
     Raises:
         ConfigError: if the folder holds the finished model of another run.
@@ -209,6 +209,7 @@ def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
     )
     same_data &= saved_data.get("lesson", "") == _lesson_fingerprint(splits)
     same_data &= _is_child(config, splits.start)
+    same_data &= _have_same_split_columns(saved_data.get("layout") or {}, splits.train.layout)
     if same_data and _settings_agree(recipe.model_dump(), saved.model_dump()):
         return True
     raise ConfigError(
@@ -223,6 +224,14 @@ def _is_child(config: Config, start: StartModel | None) -> bool:
         return not ancestors
     return bool(ancestors) and ancestors[-1]["hash"] == model_hash(
         start.folder, load_config(start.folder)
+    )
+
+
+def _have_same_split_columns(saved: Mapping[str, object], layout: Layout) -> bool:
+    """Return whether two pipeline runs split their data by the same columns of groups and times."""
+    return (saved.get("group_column"), saved.get("time_column")) == (
+        layout.group_column,
+        layout.time_column,
     )
 
 

@@ -175,6 +175,21 @@ def test_held_out_texts_of_a_model_with_a_validation_file_are_not_taken_for_trai
     assert [part.texts.to_pylist() for part in start.model.seen] == [splits.train.texts.to_pylist()]
 
 
+def test_held_out_texts_are_found_again_if_all_validation_texts_were_training_texts(
+    place: Path, tmp_path: Path
+) -> None:
+    source, recipe = load_dataset(str(place / "learnt.csv")), resolve_recipe(values=TINY)
+    splits = split_dataset(source, source, None, recipe)
+    splits = replace(splits, validation=splits.train)
+    with pytest.warns(UserWarning, match="some of the training texts are held out instead"):
+        train_and_score(splits, recipe, tmp_path / "model", SILENT, device="cpu")
+
+    found = load_evaluation_data(tmp_path / "model", str(place / "learnt.csv"))
+
+    assert found.texts.texts.to_pylist() == splits.test.texts.to_pylist()
+    assert not found.is_seen
+
+
 def test_other_texts_are_taken_whole(place: Path) -> None:
     found = load_evaluation_data(place / "model", str(place / "other.csv"))
 

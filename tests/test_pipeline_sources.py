@@ -1,4 +1,4 @@
-"""Columns of groups and times in the data files of a pipeline run."""
+"""Data files of a pipeline run: columns of groups and times, and validation texts."""
 
 import csv
 from dataclasses import replace
@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 
 from lamatext.data.read_options import ReadOptions
+from lamatext.data.sources import load_dataset
 from lamatext.errors import ConfigError, DataError
-from lamatext.pipeline import DataSources, is_finished, read_splits, train_and_score
+from lamatext.pipeline import (
+    DataSources,
+    Splits,
+    describe_splits,
+    fit_recipe,
+    is_finished,
+    read_splits,
+    train_and_score,
+)
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
+from lamatext.saved.model_card import data_facts
 from tests.corpora import TINY, reviews, write_csv
 
 RECIPE = resolve_recipe(values=TINY)
@@ -91,3 +101,24 @@ def test_a_run_with_another_group_or_time_column_is_another_run(
 def test_the_training_file_must_have_the_group_column(tickets: str) -> None:
     with pytest.raises(DataError, match=r"no column 'whom'\. It has text, label, who, when"):
         read_splits(DataSources(tickets, reading=ReadOptions(group_column="whom")), RECIPE)
+
+
+@pytest.mark.parametrize(
+    ("new", "known", "used"), [(40, 0, 40), (40, 1, 41), (40, 4, 40), (0, 40, 0)]
+)
+@pytest.mark.filterwarnings("ignore:.* are also training texts")
+def test_the_model_card_counts_the_validation_texts_that_training_uses(
+    new: int, known: int, used: int, tickets: str, tmp_path: Path
+) -> None:
+    train = load_dataset(tickets)
+    others = load_dataset(write_tickets(tmp_path / "others.csv", 40, seed=3))
+    copies = train.take(np.arange(known))
+    splits = Splits(train, others.take(np.arange(new)).concatenate(copies), others)
+
+    facts = describe_splits(splits)
+    model = fit_recipe(RECIPE, splits, SILENT, device="cpu")
+
+    assert facts["validation_texts"] == used
+    assert ("validation texts" in data_facts(facts)) == (used > 0)
+    held_out = 6  # of the training texts, if no validation text is used
+    assert model.facts_["validation"]["texts"] == (used or held_out)

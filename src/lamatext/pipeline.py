@@ -956,7 +956,7 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
     if splits.test_source is not None:
         facts["test_source"] = splits.test_source
     if splits.validation is not None:
-        facts["validation_texts"] = len(splits.validation)
+        facts["validation_texts"] = _count_used(splits.validation, splits)
     if splits.teacher is not None:
         facts["unlabelled_texts"] = len(splits.unlabelled)
     if splits.streamed is None:  # otherwise the training texts are not in memory
@@ -965,6 +965,19 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
             seen = pa.chunked_array([*seen.chunks, *splits.validation.texts.chunks], seen.type)
         facts["sketch"] = TextSketch.of_texts(seen).as_json()
     return {**facts, "lesson": _lesson_fingerprint(splits), **_held_out_fingerprints(splits)}
+
+
+def _count_used(validation: Dataset, splits: Splits) -> int:
+    """Count the pipeline's validation texts without those that training leaves out as known.
+
+    The rule is that of ``_without_training_texts`` in ``training/trainer.py``.
+    """
+    from lamatext.training.trainer import MANY_KNOWN
+
+    if splits.streamed is not None:  # the training texts are not in memory
+        return len(validation)
+    known: int = pc.sum(pc.is_in(validation.texts, value_set=splits.train.texts)).as_py() or 0
+    return len(validation) - (known if known >= MANY_KNOWN * len(validation) else 0)
 
 
 def _lesson_fingerprint(splits: Splits) -> str:

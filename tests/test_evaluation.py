@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lamatext.data.dataset import Dataset
 from lamatext.data.sources import load_dataset
 from lamatext.data.splits import Split, hold_out_validation
 from lamatext.data.suspects_file import text_hash
@@ -94,6 +95,23 @@ def test_two_groups_with_a_test_file_are_trained_on_without_a_validation_set_of_
     assert len(splits.train) == len(source)
     with pytest.warns(UserWarning, match="2 groups are too few to hold one out: validation texts"):
         fit_recipe(recipe, splits, SILENT, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("column", "alike"),
+    [("times", "2 sets of near-duplicates"), ("group_values", "2 groups .near-duplicates count")],
+)
+@pytest.mark.filterwarnings("ignore:.* seen once")
+def test_texts_that_cannot_be_separated_are_called_groups_only_with_group_values(
+    column: str, alike: str
+) -> None:
+    texts = pa.chunked_array([["one text of a kind", "quite another tale"] * 30])
+    source = Dataset(texts, pa.chunked_array([["neg", "pos"] * 30]), "copies")
+    values = {"times": np.arange(60.0), "group_values": pa.chunked_array([["", ""] * 30])}
+    recipe = resolve_recipe(values=TINY)
+
+    with pytest.raises(DataError, match=f"^copies: 60 texts.*, in only {alike}.*: too few to hold"):
+        split_dataset(replace(source, **{column: values[column]}), None, None, recipe)
 
 
 @pytest.fixture(scope="module")

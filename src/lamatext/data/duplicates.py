@@ -91,6 +91,11 @@ class TextGroups:
     def __init__(self, texts: pa.ChunkedArray, values: pa.ChunkedArray | None = None) -> None:
         self._texts, self._values = texts, values
 
+    @property
+    def has_values(self) -> bool:
+        """Return whether texts with equal group values are in one group, not only duplicates."""
+        return self._values is not None
+
     @cached_property
     def of_rows(self) -> Rows:
         """Return the first row of each text's group (n,), like ``group_rows``; cached."""

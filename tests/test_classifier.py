@@ -443,7 +443,8 @@ def test_wrong_data_gets_an_error_that_says_what_to_do(case: str) -> None:
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (["ann"] * 59, "60 texts but 59 groups. Give one group, such as a customer, for each text"),
+        (["ann"] * 59, r"60 texts, but groups for only 59\. Give one group, such as a customer"),
+        (["ann"] * 61, r"60 texts, but groups for 61\. Give one group, such as a customer, for"),
         ("ann", "expected a list of groups, one for each text, got one str"),
         (7, "expected a list of groups, one for each text, got int"),
         ({*range(60)}, "got set"),

@@ -34,6 +34,7 @@ LAYERS = (
         "baselines",
         "comparison",
         "continuation",
+        "fold_classes",
         "input_drift",
         "suspect_labels",
         "trials",

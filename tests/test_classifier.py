@@ -443,7 +443,8 @@ def test_wrong_data_gets_an_error_that_says_what_to_do(case: str) -> None:
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (["ann"] * 59, "60 texts but 59 groups. Give one group, such as a customer, for each text"),
+        (["ann"] * 59, r"60 texts, but groups for only 59\. Give one group, such as a customer"),
+        (["ann"] * 61, r"60 texts, but groups for 61\. Give one group, such as a customer, for"),
         ("ann", "expected a list of groups, one for each text, got one str"),
         (7, "expected a list of groups, one for each text, got int"),
         ({*range(60)}, "got set"),
@@ -470,9 +471,21 @@ def test_a_group_has_the_same_name_next_to_missing_groups() -> None:
     assert group_column(with_a_gap, 3).to_pylist() == ["1", "", "3"]
 
 
-def test_validation_data_has_two_or_three_parts() -> None:
-    with pytest.raises(DataError, match=r"validation_data has 4 parts, expected \(texts, labels\)"):
-        tiny().fit(TEXTS, LABELS, validation_data=(TEXTS, LABELS, None, None))  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ((TEXTS, LABELS, None, None), "has 4 parts"),
+        ((TEXTS,), "has 1 part"),
+        (5, "is of type int"),
+        ("no", "is of type str"),
+        (pd.DataFrame({"text": NEW[:2], "label": LABELS[:2]}), "is of type DataFrame"),
+    ],
+)
+def test_validation_data_has_two_or_three_parts(data: Any, found: str) -> None:
+    expected = r"expected \(texts, labels\) or \(texts, labels, groups\)\."
+
+    with pytest.raises(DataError, match=rf"^validation_data {found}, {expected}"):
+        tiny().fit(TEXTS, LABELS, validation_data=data)
 
 
 def test_texts_of_a_group_are_held_out_together(monkeypatch: pytest.MonkeyPatch) -> None:

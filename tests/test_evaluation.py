@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lamatext.data.dataset import Dataset
 from lamatext.data.sources import load_dataset
 from lamatext.data.splits import Split, hold_out_validation
 from lamatext.data.suspects_file import text_hash
@@ -96,6 +97,23 @@ def test_two_groups_with_a_test_file_are_trained_on_without_a_validation_set_of_
         fit_recipe(recipe, splits, SILENT, device="cpu")
 
 
+@pytest.mark.parametrize(
+    ("column", "alike"),
+    [("times", "2 sets of near-duplicates"), ("group_values", "2 groups .near-duplicates count")],
+)
+@pytest.mark.filterwarnings("ignore:.* seen once")
+def test_texts_that_cannot_be_separated_are_called_groups_only_with_group_values(
+    column: str, alike: str
+) -> None:
+    texts = pa.chunked_array([["one text of a kind", "quite another tale"] * 30])
+    source = Dataset(texts, pa.chunked_array([["neg", "pos"] * 30]), "copies")
+    values = {"times": np.arange(60.0), "group_values": pa.chunked_array([["", ""] * 30])}
+    recipe = resolve_recipe(values=TINY)
+
+    with pytest.raises(DataError, match=f"^copies: 60 texts.*, in only {alike}.*: too few to hold"):
+        split_dataset(replace(source, **{column: values[column]}), None, None, recipe)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model trained on nine tenths of learnt.csv, and another file."""
@@ -173,6 +191,21 @@ def test_held_out_texts_of_a_model_with_a_validation_file_are_not_taken_for_trai
 
     assert start.model.tests[0].texts.to_pylist() == splits.test.texts.to_pylist()
     assert [part.texts.to_pylist() for part in start.model.seen] == [splits.train.texts.to_pylist()]
+
+
+def test_held_out_texts_are_found_again_if_all_validation_texts_were_training_texts(
+    place: Path, tmp_path: Path
+) -> None:
+    source, recipe = load_dataset(str(place / "learnt.csv")), resolve_recipe(values=TINY)
+    splits = split_dataset(source, source, None, recipe)
+    splits = replace(splits, validation=splits.train)
+    with pytest.warns(UserWarning, match="some of the training texts are held out instead"):
+        train_and_score(splits, recipe, tmp_path / "model", SILENT, device="cpu")
+
+    found = load_evaluation_data(tmp_path / "model", str(place / "learnt.csv"))
+
+    assert found.texts.texts.to_pylist() == splits.test.texts.to_pylist()
+    assert not found.is_seen
 
 
 def test_other_texts_are_taken_whole(place: Path) -> None:

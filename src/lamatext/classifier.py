@@ -738,10 +738,12 @@ def _validation_dataset(
     training: NDArray[Any] | LabelLists,
 ) -> Dataset:
     """Convert the classifier's validation data to a dataset and check the form of its labels."""
-    if len(data) not in (2, 3):
+    is_tuple = isinstance(data, tuple | list)
+    if not is_tuple or len(data) not in (2, 3):
+        kind = type(data).__name__
+        found = f"has {plural(len(data), 'part')}" if is_tuple else f"is of type {kind}"
         raise DataError(
-            f"validation_data has {plural(len(data), 'part')}, expected (texts, labels) or "
-            "(texts, labels, groups)."
+            f"validation_data {found}, expected (texts, labels) or (texts, labels, groups)."
         )
     texts, labels, *more = data
     column = text_column(texts)

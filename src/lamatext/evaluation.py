@@ -179,7 +179,7 @@ def _repeat_split(whole: Dataset, data: TrainingData) -> Splits | None:
     )
     moved = np.array(data.facts.get("moved_rows", []), np.int64)
     seen = moved if len(moved) and moved.max() < len(whole) else None
-    if len(whole) == sum(counts):
+    if counts[2] and len(whole) == sum(counts):
         return split_dataset(whole, None, None, recipe, seen=seen)
     if len(whole) == sum(counts[:2]):  # the validation set came from another source
         splits = split_dataset(whole, whole, None, recipe, seen=seen)

@@ -8,7 +8,7 @@ train_and_score       train, save, score on the test set, train the baselines
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,13 +38,20 @@ from lamatext.data.probability_file import (
     match_probabilities,
     read_probability_columns,
 )
-from lamatext.data.read_options import ReadOptions
+from lamatext.data.read_options import Layout, ReadOptions
 from lamatext.data.readers.table import DEFAULTS, join_columns
 from lamatext.data.sources import has_test_split, load_dataset, open_table
-from lamatext.data.splits import Rows, describe_groups, folds, hold_out
+from lamatext.data.splits import (
+    Rows,
+    describe_groups,
+    folds,
+    hold_out,
+    validation_texts_to_leave_out,
+)
 from lamatext.data.streaming import StreamedTexts, stream_parts
 from lamatext.data.suspects_file import leave_out_suspects
 from lamatext.errors import ConfigError, DataError, plural
+from lamatext.fold_classes import recipe_without, teacher_without, validation_of_classes
 from lamatext.label_thresholds import Flags, LabelThresholds, decide_classes
 from lamatext.metrics import AnyScores, Floats, score_targets
 from lamatext.progress import SILENT, NamedProgress, Progress, track_progress
@@ -189,8 +196,8 @@ def _is_unfinished(folder: Path) -> bool:
 def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
     """Return whether a folder already holds the finished model of this pipeline run.
 
-    The run is the same if its settings and the contents of its data are the same: fingerprints of
-    the texts and labels are compared, not the name of the file.
+    The run is the same if its settings, the contents of its data and the columns of groups and
+    times are the same: fingerprints of the texts and labels are compared, not the name of the file.
 
     Raises:
         ConfigError: if the folder holds the finished model of another run.
@@ -206,6 +213,7 @@ def is_finished(folder: Path, recipe: Recipe, splits: Splits) -> bool:
     )
     same_data &= saved_data.get("lesson", "") == _lesson_fingerprint(splits)
     same_data &= _is_child(config, splits.start)
+    same_data &= _have_same_split_columns(saved_data.get("layout") or {}, splits.train.layout)
     if same_data and _settings_agree(recipe.model_dump(), saved.model_dump()):
         return True
     raise ConfigError(
@@ -220,6 +228,14 @@ def _is_child(config: Config, start: StartModel | None) -> bool:
         return not ancestors
     return bool(ancestors) and ancestors[-1]["hash"] == model_hash(
         start.folder, load_config(start.folder)
+    )
+
+
+def _have_same_split_columns(saved: Mapping[str, object], layout: Layout) -> bool:
+    """Return whether two pipeline runs split their data by the same columns of groups and times."""
+    return (saved.get("group_column"), saved.get("time_column")) == (
+        layout.group_column,
+        layout.time_column,
     )
 
 
@@ -309,7 +325,13 @@ def read_splits(sources: DataSources, recipe: Recipe, progress: Progress = SILEN
         train = merge_label_variants(train, labels)
     _check_training_labels(train, sources.start, is_test_given=is_test_given)
     others = replace(
-        options, format=None, remembered=train.layout, keep_unlabelled=False, keep_lines=True
+        options,
+        format=None,
+        group_column=None,  # like the time column, read if the file has it, as in the training file
+        time_column=None,
+        remembered=train.layout,
+        keep_unlabelled=False,
+        keep_lines=True,
     )
 
     def read(path: str, split: str = "train") -> Dataset:
@@ -630,16 +652,17 @@ def _cross_validation_folds(
     dataset: Dataset, seed: int, groups: Rows
 ) -> tuple[tuple[Rows, Rows], ...]:
     """Return the training and test rows of each cross-validation fold in the pipeline."""
-    labels = dataset.require_labels()
+    labels, has_group_values = dataset.require_labels(), dataset.group_values is not None
     all_folds: Iterable[tuple[Rows, Rows]] = ()
     if len(dataset) >= MIN_TEXTS:
-        all_folds = folds(labels, FOLDS, seed, groups, score_single=True)
+        all_folds = folds(
+            labels, FOLDS, seed, groups, has_group_values=has_group_values, score_single=True
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         used = tuple((train, test) for train, test in all_folds if len(test))
     if len(used) < 2:
-        alike = "of each other" if dataset.group_values is None else "or of one group"
-        distinct = describe_groups(groups, alike)
+        distinct = describe_groups(groups, has_group_values=has_group_values)
         raise DataError(
             f"{dataset.source}: {plural(len(dataset), 'text')}{_from_columns(dataset)}{distinct}: "
             "too few to hold any out. Give more texts, or a separate file with --test."
@@ -660,6 +683,7 @@ def _hold_out(dataset: Dataset, fraction: float, seed: int, groups: Rows) -> tup
         fraction,
         seed,
         groups=groups,
+        has_group_values=dataset.group_values is not None,
         times=dataset.times,
         source=dataset.source,
     )
@@ -886,9 +910,25 @@ def fit_recipe_fold(
     with warnings.catch_warnings():  # the whole data has already warned
         warnings.simplefilter("ignore", UserWarning)
         fold = _without_test_texts(replace(splits, train=train, test=test, folds=()))
-        classifier = fit_recipe(recipe, fold, progress, device=device)
+        fold_recipe, fold = _without_missing_classes(recipe, splits, fold)
+        classifier = fit_recipe(fold_recipe, fold, progress, device=device)
     probabilities = classifier.predict_proba(test.texts.to_pylist()).astype(np.float64)
     return FoldPrediction(classifier.classes_.tolist(), probabilities, classifier.thresholds_)
+
+
+def _without_missing_classes(recipe: Recipe, splits: Splits, fold: Splits) -> tuple[Recipe, Splits]:
+    """Restrict the recipe, validation data and teacher to the classes of a pipeline fold.
+
+    A class that occurs once in the pipeline's data is missing in the training texts of one fold.
+    """
+    known, classes = _known_classes(splits), _known_classes(fold)
+    missing = set(map(str, classes.unknown(known.classes)))
+    if not missing:
+        return recipe, fold
+    is_multi_label = fold.train.is_multi_label
+    teacher = teacher_without(splits.teacher, known.names, missing, multi_label=is_multi_label)
+    validation = validation_of_classes(fold.validation, classes)
+    return recipe_without(recipe, missing), replace(fold, validation=validation, teacher=teacher)
 
 
 def fit_baseline_fold(
@@ -952,7 +992,10 @@ def describe_splits(splits: Splits) -> dict[str, Any]:
     if splits.test_source is not None:
         facts["test_source"] = splits.test_source
     if splits.validation is not None:
-        facts["validation_texts"] = len(splits.validation)
+        is_known = np.zeros(len(splits.validation), bool)
+        if splits.streamed is None:  # otherwise the training texts are not in memory
+            is_known = validation_texts_to_leave_out(splits.validation.texts, splits.train.texts)
+        facts["validation_texts"] = int((~is_known).sum())
     if splits.teacher is not None:
         facts["unlabelled_texts"] = len(splits.unlabelled)
     return {**facts, "lesson": _lesson_fingerprint(splits), **_held_out_fingerprints(splits)}

@@ -119,10 +119,11 @@ def test_texts_that_are_near_duplicates_are_too_few_to_hold_any_out(
     answer = lamatext("train", "alike.csv", *TRAIN, *groups)
 
     assert answer.status == 2
-    distinct = "all are near-duplicates or of one group" if groups else (
-        "only 2 that are not near-duplicates of each other"
-    )  # fmt: skip
-    assert f"60 texts from column 'text', but {distinct}: too few" in answer.err
+    if groups:
+        distinct = "1 group (near-duplicates count as one group)"
+    else:
+        distinct = "2 sets of near-duplicates"
+    assert f"60 texts from column 'text', in only {distinct}: too few" in answer.err
 
 
 def test_no_command_scores_the_model_on_its_training_texts(lamatext: Command, place: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_semicolon_file_in_cp1252_needs_no_options_now_or_later(
 
     assert trained.status == 0, trained.err
     assert "texts from column 'Inhalt', labels from column 'Art'" in trained.err
-    assert "separator ;" in trained.err
+    assert "separator ';'" in trained.err
     assert "read as cp1252" in trained.err
     assert "labels: column 'Art', whose values are few and repeated (2 different" in trained.err
     for command in (
@@ -70,9 +70,9 @@ def test_the_notes_on_a_file_name_it_once(lamatext: Command, place: Path) -> Non
         section = answer.err.partition("59 texts")[0]
         assert section.startswith(f"Data\n  {name}: texts from column 'Inhalt', labels from")
         assert section.count(f"{name}:") == 1
-        assert "\n  separator ;, detected" in section
+        assert "\n  separator ';', detected" in section
         assert "\n  1 row that cannot be used was skipped: no text (line 2)\n" in section
-    assert predicted.err.startswith("tickets.csv: texts from 'Inhalt'\n  separator ;, detected")
+    assert predicted.err.startswith("tickets.csv: texts from 'Inhalt'\n  separator ';', detected")
 
 
 def test_a_remembered_column_wins_over_a_usual_name(lamatext: Command, place: Path) -> None:

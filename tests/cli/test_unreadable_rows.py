@@ -10,7 +10,10 @@ from lamatext.data.read_options import Layout
 from tests.cli.conftest import Command
 
 GOOD = "".join(f"{number},a superb film\n" for number in range(199))
-SKIPPED = "1 row that cannot be used was skipped: expected 2 fields as in the header"
+SKIPPED = (
+    "1 row that cannot be used was skipped: expected 2 fields as in the header, got a different "
+    "number"
+)
 
 
 @pytest.fixture

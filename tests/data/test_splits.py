@@ -5,7 +5,13 @@ import pyarrow as pa
 import pytest
 
 from lamatext.data.duplicates import TextGroups
-from lamatext.data.splits import folds, hold_out, hold_out_validation, stratified_split
+from lamatext.data.splits import (
+    describe_groups,
+    folds,
+    hold_out,
+    hold_out_validation,
+    stratified_split,
+)
 from lamatext.errors import DataError
 
 SHARES = (0.8, 0.1, 0.1)
@@ -221,12 +227,40 @@ def test_five_large_groups_can_be_split_and_one_cannot() -> None:
 
     assert (len(rows), len(held_out)) == (800, 200)
     with (
+        pytest.warns(UserWarning, match="seen once, or only in near-duplicates, stay"),
+        pytest.raises(DataError, match=r"1,000 texts, all near-dup.*: too few to hold out"),
+    ):
+        hold_out(LABELS, 0.1, 0, groups=np.zeros(1000, np.int64))
+    with (
         pytest.warns(
             UserWarning, match="seen once, or only in near-duplicates or one group of texts, stay"
         ),
-        pytest.raises(DataError, match=r"1,000 texts, but all are near-dup.* too few to hold out"),
+        pytest.raises(DataError, match=r"1,000 texts, in only 1 group .*: too few to hold out"),
     ):
-        hold_out(LABELS, 0.1, 0, groups=np.zeros(1000, np.int64))
+        hold_out(LABELS, 0.1, 0, groups=np.zeros(1000, np.int64), has_group_values=True)
+
+
+@pytest.mark.parametrize(
+    ("groups", "of_duplicates", "of_group_values"),
+    [
+        ([0, 0, 0], ", all near-duplicates of each other", "1 group"),
+        ([0, 0, 2], ", in only 2 sets of near-duplicates", "2 groups"),
+    ],
+)
+def test_texts_that_a_split_keeps_together_are_described(
+    groups: list[int], of_duplicates: str, of_group_values: str
+) -> None:
+    rows = np.array(groups)
+
+    assert describe_groups(rows, has_group_values=False) == of_duplicates
+    assert describe_groups(rows, has_group_values=True) == (
+        f", in only {of_group_values} (near-duplicates count as one group)"
+    )
+
+
+def test_texts_that_a_split_can_separate_need_no_description() -> None:
+    assert describe_groups(np.arange(3), has_group_values=False) == ""
+    assert describe_groups(np.arange(3), has_group_values=True) == ""
 
 
 def test_folds_keep_groups_together() -> None:
@@ -243,8 +277,8 @@ def test_a_label_of_a_single_group_is_never_held_out() -> None:
     with pytest.warns(
         UserWarning, match="1 label seen once, or only in .*one group.* not scored: rare"
     ):
-        all_folds = list(folds(labels, 5, 0, groups))
-    with pytest.warns(UserWarning, match="not scored: rare"):
+        all_folds = list(folds(labels, 5, 0, groups, has_group_values=True))
+    with pytest.warns(UserWarning, match="or only in near-duplicates, .* not scored: rare"):
         parts = [stratified_split(labels, (0.8, 0.2), seed, groups)[1] for seed in range(20)]
 
     held_out = np.concatenate([*parts, *(test for _, test in all_folds)])
@@ -306,6 +340,16 @@ def test_labels_of_one_group_each_are_held_out_without_saying_that_they_are_not(
 
     assert len(split.validation) == 6
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize(("values", "alike"), [(False, ""), (True, " or one group of texts")])
+def test_groups_are_named_only_if_there_are_group_values(values: bool, alike: str) -> None:
+    texts = [f"{chr(97 + row // 26)}{chr(97 + row % 26)}" for row in range(40)] + ["zz"] * 2
+    customers = pa.chunked_array([[f"c{row}" for row in range(40)] + ["once"] * 2])
+    groups = TextGroups(pa.chunked_array([texts]), customers if values else None)
+
+    with pytest.warns(UserWarning, match=f"once, or only in near-duplicates{alike}, stays .*: z"):
+        hold_out_validation(["x", "y"] * 20 + ["z"] * 2, 0.1, 0, groups)
 
 
 def test_labels_that_occur_once_are_named_when_texts_are_held_out() -> None:

@@ -57,15 +57,15 @@ def test_the_training_run_is_described_in_plain_words(config: dict[str, Any]) ->
     assert training_facts(config | {"training": run | {"scales": both}}) == {
         "validation accuracy": "87.5 %",
         "decides by": "n-grams and network",
-        "the network is that of epoch": "7",
+        "best epoch of the network": "7",
         "training time of the network": "1.6 s",
     }
     of_ngrams = training_facts(config | {"training": run | {"scales": alone}})
     assert of_ngrams["decides by"] == "n-grams alone (the network has weight 0)"
-    assert "the network is that of epoch" not in of_ngrams
+    assert "best epoch of the network" not in of_ngrams
     assert training_facts(config) == {}
     card = model_card(config | {"training": run}, {})
-    assert "## Training\n\n- validation accuracy: 87.5 %\n- the network is that of" in card
+    assert "## Training\n\n- validation accuracy: 87.5 %\n- best epoch of the network: 7" in card
 
 
 def test_percentages_are_written_with_a_space(config: dict[str, Any]) -> None:
@@ -74,6 +74,7 @@ def test_percentages_are_written_with_a_space(config: dict[str, Any]) -> None:
     card = model_card(config | {"label_noise": 0.12, "unsure": shares | {"texts": 1200}}, {})
 
     assert "About 12 % of the labels" in card
+    assert "labels that are wrong just as often, so none is above 88 %. List the suspects" in card
     assert "Below a probability of 94.86 % it is unsure. On 1,200 texts it answered 50.0 %" in card
     assert not re.search("[0-9]%", card)
 

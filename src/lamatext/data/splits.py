@@ -16,6 +16,8 @@ from lamatext.errors import DataError, percent, plural
 
 Rows = NDArray[np.int64]
 
+MANY_KNOWN = 0.05  # share of validation texts; if more are training texts, too, they are left out
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -31,7 +33,12 @@ class Split:
 
 
 def stratified_split(
-    labels: LabelColumn, fractions: Sequence[float], seed: int, groups: Rows | None = None
+    labels: LabelColumn,
+    fractions: Sequence[float],
+    seed: int,
+    groups: Rows | None = None,
+    *,
+    has_group_values: bool = False,
 ) -> tuple[Rows, ...]:
     """Split the rows of a dataset at random into parts with the same class proportions.
 
@@ -46,6 +53,8 @@ def stratified_split(
         fractions: the size of each part, training first; they sum to 1.
         seed: fixes the rows of each part.
         groups: the group of each row, any number; None puts each row in a group of its own.
+        has_group_values: whether the groups are those of a group column, too, not only duplicates;
+            for messages.
 
     Returns:
         The row indices of each part in ascending order.
@@ -54,7 +63,7 @@ def stratified_split(
         raise DataError(f"fractions {tuple(fractions)} must be above 0 and sum to 1.")
     strata, rng = _strata(labels), np.random.default_rng(seed)
     units = _group_units(strata, groups)
-    is_single = _single_units(strata, units)
+    is_single = _single_units(strata, units, has_group_values=has_group_values)
     order = _shuffled_by_label(units, rng)
     pool, parts = order[~is_single[order]], []
     for last in range(len(fractions) - 1, 0, -1):
@@ -89,12 +98,13 @@ def newest_split(
     return np.sort(train), np.sort(held_out)
 
 
-def hold_out(
+def hold_out(  # noqa: PLR0913 - labels, groups and times, how many, and names for messages
     labels: LabelColumn,
     fraction: float,
     seed: int,
     *,
     groups: Rows | None = None,
+    has_group_values: bool = False,
     times: NDArray[np.float64] | None = None,
     source: str = "the data",
 ) -> tuple[Rows, Rows]:
@@ -105,6 +115,7 @@ def hold_out(
         fraction: the share of rows to hold out.
         seed: fixes the rows.
         groups: the group of each row, which stays together.
+        has_group_values: as for ``stratified_split``.
         times: hold out the newest rows instead of random ones.
         source: the name of the data, for messages.
 
@@ -114,9 +125,12 @@ def hold_out(
     if times is not None:
         rows, held_out = newest_split(labels, fraction, times, groups)
     else:
-        rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
+        shares = (1 - fraction, fraction)
+        rows, held_out = stratified_split(
+            labels, shares, seed, groups, has_group_values=has_group_values
+        )
     if not len(held_out):
-        many = "" if groups is None else describe_groups(groups, "or of one group")
+        many = "" if groups is None else describe_groups(groups, has_group_values=has_group_values)
         raise DataError(
             f"{source}: {plural(len(rows), 'text')}{many}: too few to hold out "
             f"{percent(fraction, 0)} of them. Give more texts, or a separate file with --test or "
@@ -125,19 +139,21 @@ def hold_out(
     return rows, held_out
 
 
-def describe_groups(groups: Rows, alike: str) -> str:
-    """Return a phrase on how many texts a split can separate; it is empty if these are all texts.
+def describe_groups(groups: Rows, *, has_group_values: bool) -> str:
+    """Return a phrase on how many groups a split can separate; it is empty if each has one text.
 
     Args:
         groups: the group of each text.
-        alike: the end of the phrase, after "near-duplicates".
+        has_group_values: as for ``stratified_split``.
     """
     count = len(np.unique(groups))
     if count == len(groups):
         return ""
+    if has_group_values:
+        return f", in only {plural(count, 'group')} (near-duplicates count as one group)"
     if count == 1:
-        return f", but all are near-duplicates {alike}"
-    return f", but only {count:,} that are not near-duplicates {alike}"
+        return ", all near-duplicates of each other"
+    return f", in only {count:,} sets of near-duplicates"
 
 
 def hold_out_validation(
@@ -148,7 +164,9 @@ def hold_out_validation(
     With too few groups to hold one out, only duplicates stay together. With too few distinct texts,
     the training set is also used as the validation set. Each case gives a UserWarning.
     """
-    parts = _split_if_possible(labels, fraction, seed, groups.of_rows)
+    parts = _split_if_possible(
+        labels, fraction, seed, groups.of_rows, has_group_values=groups.has_values
+    )
     if parts is None and groups.duplicates is not groups.of_rows:
         parts = _split_if_possible(labels, fraction, seed, groups.duplicates)
         if parts is not None:
@@ -170,13 +188,31 @@ def hold_out_validation(
     return Split(*parts, groups=groups)
 
 
+def validation_texts_to_leave_out(
+    validation: pa.ChunkedArray, train: pa.ChunkedArray
+) -> NDArray[np.bool_]:
+    """Return which given validation texts (n,) are not used, because they are training texts, too.
+
+    They would show how well a model memorizes, which would make it overconfident. A few of them do
+    not matter and are used.
+    """
+    in_both = train.filter(pc.is_in(train, value_set=validation))
+    is_known: NDArray[np.bool_] = pc.is_in(validation, value_set=in_both).to_numpy()
+    if is_known.sum() < MANY_KNOWN * len(validation):
+        return np.zeros(len(validation), bool)
+    return is_known
+
+
 def _split_if_possible(
-    labels: LabelColumn, fraction: float, seed: int, groups: Rows
+    labels: LabelColumn, fraction: float, seed: int, groups: Rows, *, has_group_values: bool = False
 ) -> tuple[Rows, Rows] | None:
     """Split a dataset in two; return None, without warnings, if there are too few groups."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
+        shares = (1 - fraction, fraction)
+        rows, held_out = stratified_split(
+            labels, shares, seed, groups, has_group_values=has_group_values
+        )
     if not len(held_out):
         return None
     for warning in caught:
@@ -190,6 +226,7 @@ def folds(
     seed: int,
     groups: Rows | None = None,
     *,
+    has_group_values: bool = False,
     score_single: bool = False,
 ) -> Iterator[tuple[Rows, Rows]]:
     """Yield the training rows and the held-out rows of each cross-validation fold.
@@ -201,6 +238,7 @@ def folds(
         k: number of folds.
         seed: fixes the rows of each fold.
         groups: the group of each row, which stays together.
+        has_group_values: as for ``stratified_split``.
         score_single: whether the rows with a label that occurs once are held out like the others,
             if two labels remain; otherwise they are training rows in every fold. When held out,
             they stand for the labels that the data does not have yet, which are about as frequent
@@ -211,7 +249,7 @@ def folds(
         raise DataError(f"folds ({k}) must be at least 2.")
     strata, rng = _strata(labels), np.random.default_rng(seed)
     units = _group_units(strata, groups)
-    is_single = _single_units(strata, units, scored=score_single)
+    is_single = _single_units(strata, units, has_group_values=has_group_values, scored=score_single)
     if score_single:
         units = _merge_rare(units, k)
     order = _shuffled_by_label(units, rng)
@@ -323,7 +361,9 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
     return encoded.indices.to_numpy().astype(np.int64), distinct
 
 
-def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> NDArray[np.bool_]:
+def _single_units(
+    strata: _Strata, units: _Units, *, has_group_values: bool, scored: bool = False
+) -> NDArray[np.bool_]:
     """Return a mask of the groups of rows that a split must keep in training.
 
     Each of them is the only group with one of its labels, or the only group of its stratum. Labels
@@ -337,7 +377,8 @@ def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> ND
     scored &= len(strata.names) - len(single) >= 2
     if single:
         is_each_alone = len(units.sizes) == len(units.unit_of_row)
-        grouped = "" if is_each_alone else ", or only in near-duplicates or one group of texts,"
+        or_in_group = " or one group of texts" if has_group_values else ""
+        grouped = "" if is_each_alone else f", or only in near-duplicates{or_in_group},"
         stay = "stays in training and is" if len(single) == 1 else "stay in training and are"
         if scored:
             stay = "is" if len(single) == 1 else "are"

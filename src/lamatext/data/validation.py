@@ -174,8 +174,9 @@ def group_column(groups: Groups, text_count: int) -> pa.ChunkedArray:
     _check_group_list(groups)
     values = _as_list(groups)
     if len(values) != text_count:
+        only = "only " if len(values) < text_count else ""
         raise DataError(
-            f"{plural(text_count, 'text')} but {plural(len(values), 'group')}. Give one group, "
+            f"{plural(text_count, 'text')}, but groups for {only}{len(values):,}. Give one group, "
             "such as a customer, for each text."
         )
     is_missing = [not isinstance(value, str) and str(value) in _MISSING for value in values]

@@ -127,11 +127,10 @@ class ClassMixture(NamedTuple):
         return mixed
 
     def apply_to_weights(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
-        """Apply the linear map to the weights (C, K) and biases (C,) of an n-gram model.
+        """Return the weights and biases of the model whose logits are the mapped logits.
 
-        The logits of the returned model are the mapped logits.
-
-        The sums of einsum, unlike those of BLAS, do not depend on the number of threads.
+        The weights are (C, K), the biases (C,). The sums of einsum, unlike those of BLAS, do not
+        depend on the number of threads.
         """
         return np.einsum("ij,jk->ik", self.matrix, weights), self.apply(bias)
 

@@ -182,9 +182,9 @@ def _label_noise(noise: float) -> str:
     return (
         "## Wrong labels\n\n"
         f"About {percent(noise, 0)} of the labels of its training texts look wrong. It learned "
-        "less from those, and its probabilities are those of labels like them: none is above "
-        f"{percent(1 - noise, 0)}. List the suspects with `lamatext clean`, correct them and train "
-        "again."
+        "less from those. Its probabilities predict labels that are wrong just as often, so none "
+        f"is above {percent(1 - noise, 0)}. List the suspects with `lamatext clean`, correct them "
+        "and train again."
     )
 
 
@@ -297,7 +297,7 @@ def training_facts(config: Mapping[str, Any]) -> dict[str, str]:
         alone = "n-grams alone (the network has weight 0)"
         facts["decides by"] = "n-grams and network" if uses_network else alone
     if "best_epoch" in training and uses_network:
-        facts["the network is that of epoch"] = f"{training['best_epoch']:,}"
+        facts["best epoch of the network"] = f"{training['best_epoch']:,}"
     if "seconds" in training:
         facts["training time of the network"] = f"{training['seconds']:,.1f} s"
     return facts

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
@@ -17,7 +16,7 @@ from lamatext.data.cache import fingerprint
 from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import TextGroups
 from lamatext.data.labels import ClassIndices, Label, LabelEncoder, Targets
-from lamatext.data.splits import Split, hold_out_validation
+from lamatext.data.splits import Split, hold_out_validation, validation_texts_to_leave_out
 from lamatext.data.text_encoder import Encoder, TextEncoder
 from lamatext.data.token_ids import Indices
 from lamatext.data.tokenizer import TokenizedTexts, Tokenizer
@@ -77,7 +76,6 @@ from lamatext.training.warm_start import calibration_factor, validate_on_new_tex
 
 MAX_TOTAL_WEIGHT = 1e30  # of all texts, so that sums stay finite in float32
 NOTED_TEXTS = 20  # validation texts; the score of fewer says too little to report it
-MANY_KNOWN = 0.05  # share of validation texts; if more are training texts, too, they are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,14 +513,12 @@ def _join(
 
 
 def _without_training_texts(validation: Dataset, train: Dataset) -> Dataset | None:
-    """Leave out the validation texts that are also training texts, if these are many.
+    """Leave out the validation texts that are also training texts, if these are many, and warn.
 
-    They would show how well the model memorizes, which would make it overconfident. Return None if
-    none are left.
+    Return None if none are left.
     """
-    in_both = train.texts.filter(pc.is_in(train.texts, value_set=validation.texts))
-    is_known = pc.is_in(validation.texts, value_set=in_both).to_numpy()
-    if is_known.sum() < MANY_KNOWN * len(validation):
+    is_known = validation_texts_to_leave_out(validation.texts, train.texts)
+    if not is_known.any():
         return validation
     rows, texts = np.flatnonzero(~is_known), plural(len(validation), "validation text")
     if len(rows):

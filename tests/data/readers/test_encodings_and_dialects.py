@@ -76,6 +76,19 @@ def test_the_encoding_is_detected_after_many_lines_of_ascii(tmp_path: Path) -> N
     assert dataset.texts[-1].as_py() == "Grüße"
 
 
+def test_a_requested_encoding_that_does_not_fit_is_an_error_with_the_first_line(
+    tmp_path: Path,
+) -> None:
+    content = ("text,label\nplain,a\n" + "Grüße,b\n" * 3).encode("cp1252")
+
+    with pytest.raises(
+        DataError,
+        match=r"a\.csv: not UTF-8, although --encoding says so: 3 of 4 rows have bytes that are "
+        r"invalid in UTF-8, the first in line 3\. Leave --encoding out to detect the encoding, or",
+    ):
+        read(tmp_path, "a.csv", content, encoding="utf-8", max_bad_rows=0.01)
+
+
 def test_a_requested_encoding_is_used_and_an_unknown_one_is_an_error(tmp_path: Path) -> None:
     content = "text,label\nŻ,a\n".encode("cp1250")
 
@@ -139,9 +152,9 @@ def test_a_first_line_that_names_the_separator_is_not_read_as_data(
 
     assert dataset.texts.to_pylist() == ["one, two; three", "four | five"]
     assert dataset.require_labels().to_pylist() == ["a", "b"]
-    assert any("as the first line says (sep=)" in note for note in dataset.notes) == (
-        separator != ","
-    )
+    shown = "tab" if separator == "\t" else f"'{separator}'"
+    note = f"separator {shown} (from the line sep= at the top of the file)"
+    assert (note in dataset.notes) == (separator != ",")
 
 
 def test_lines_are_counted_from_the_one_that_names_the_separator(tmp_path: Path) -> None:
@@ -435,7 +448,7 @@ def test_another_separator_or_quotes_than_in_training_are_detected_and_named(
     quotes = read(tmp_path, "b.csv", quoted, remembered=remembered)
 
     assert commas.texts.to_pylist() == ["one; two", "three"]
-    assert "unlike the training file (separator ;, without quotes)" in commas.notes[0]
+    assert "unlike the training file (separator ';', without quotes)" in commas.notes[0]
     assert quotes.texts.to_pylist() == ["one; two", 'three; "four"', "five; six"]
     assert "unlike the training file" in quotes.notes[0]
 

@@ -8,7 +8,7 @@ import pytest
 
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import ReadOptions
-from lamatext.data.sources import load_dataset
+from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import DataError
 
 LABELS = [["news", "sport"], ["sport"], []]
@@ -63,6 +63,19 @@ def test_a_row_without_list_is_an_error_in_whatever_batch_it_is(
 
     with pytest.raises(DataError, match=r"row 11001: expected a JSON list .* got 'news'"):
         load_dataset(path)
+
+
+def test_the_row_without_list_in_a_stream_counts_the_rows_of_earlier_batches(
+    tmp_path: Path,
+) -> None:
+    rows = rows_of_lists(12_000)
+    rows[11_000] = "a text of several words\tnews"
+    path = write_text(tmp_path, "a.tsv", "\n".join(["text\tlabel", *rows]))
+    batches = open_table(path).to_datasets()
+
+    assert len(next(batches)) < 11_000
+    with pytest.raises(DataError, match=r"row 11001: expected a JSON list .* got 'news'"):
+        list(batches)
 
 
 @pytest.mark.parametrize("row", [0, 50, 11_000])

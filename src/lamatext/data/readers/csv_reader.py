@@ -23,7 +23,6 @@ from lamatext.data.readers.table import MAX_COLUMNS, Table, too_many_columns
 from lamatext.errors import DataError, plural
 
 _SAMPLE = 1 << 16  # bytes to detect the dialect
-_SHOWN = {"\t": "tab", ",": "comma"}
 _LINE_END = re.compile(rb"\r\n?|\n")
 SEPARATOR_LINE = re.compile(
     rb'\s*"?sep=(?P<separator>[\t!#-&(-/:-@\[-^`{-~])"?\ *(\r?\n|\Z)', re.IGNORECASE
@@ -176,7 +175,7 @@ def _numbered_columns(cells: Sequence[str]) -> tuple[str, ...]:
 
 def describe_dialect(dialect: Dialect) -> str:
     """Describe the separator and the quotes of a CSV file in a phrase for messages."""
-    separator = _SHOWN.get(dialect.separator, dialect.separator)
+    separator = "tab" if dialect.separator == "\t" else f"'{dialect.separator}'"
     quotes = {'"': "", "'": ", quotes '", "": ", without quotes"}[dialect.quote]
     return f"separator {separator}{quotes}"
 
@@ -383,7 +382,7 @@ class _Parser:
         invalid = {row.number - 1: row for row in self._invalid_rows}
         for number, row in invalid.items():
             expected = plural(row.expected_columns, "field")
-            fault = f"expected {expected} as in the header, got another number"
+            fault = f"expected {expected} as in the header, got a different number"
             log.skip_row(_item(lines, number), fault)
         lines = [line for number, line in enumerate(lines) if number not in invalid]
         ends = [*lines[1:], block.line + block.data.count(b"\n") + 1][: len(lines)]

@@ -151,7 +151,7 @@ def _dialect_notes(
     if dialect == usual == trained:
         return []
     if named is not None:
-        return [f"{describe_dialect(dialect)}, as the first line says (sep=)"]
+        return [f"{describe_dialect(dialect)} (from the line sep= at the top of the file)"]
     unlike = f", unlike the training file ({describe_dialect(trained)})"
     detected = f"{describe_dialect(dialect)}, detected{'' if dialect == trained else unlike}"
     return [f"{detected}; --separator names another one"]

@@ -81,9 +81,15 @@ def _parse_list(value: str) -> list[str] | None:
 
 
 def with_label_lists(
-    batches: Sequence[pa.RecordBatch], columns: Sequence[str], name: str
+    batches: Sequence[pa.RecordBatch], columns: Sequence[str], name: str, *, first_row: int = 0
 ) -> list[pa.RecordBatch]:
     """Convert those label columns of a table that contain JSON lists from strings to lists.
+
+    Args:
+        batches: rows of the table.
+        columns: the label columns.
+        name: the name of the source, for messages.
+        first_row: the number of rows before these batches, for messages.
 
     Raises:
         DataError: if most values of a column are lists, but some are not.
@@ -100,9 +106,9 @@ def with_label_lists(
         array, start = pa.array(lists, LABEL_LISTS), 0
         other = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False) & ~is_blank(strings))
         if len(other):
-            value = strings[int(other[0])].as_py()
+            value, row = strings[int(other[0])].as_py(), first_row + other[0] + 1
             raise DataError(
-                f"{name}: column '{column}', row {other[0] + 1}: expected a JSON list of labels "
+                f"{name}: column '{column}', row {row}: expected a JSON list of labels "
                 f"as in most rows, got {value[:60]!r}. Write a list in every row."
             )
         for number, batch in enumerate(batches):

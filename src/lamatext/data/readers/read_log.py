@@ -139,9 +139,10 @@ class ReadLog:
         """Raise DataError if most bad rows of the file are not in the requested encoding."""
         fault = self._faults.get(self._undecodable_fault)
         if fault is not None and self.is_encoding_requested and 2 * fault.count > self.bad_rows:
+            encoding = self.encoding.upper()
             raise DataError(
-                f"{self.name}: not {self.encoding.upper()}, which --encoding names: "
-                f"{fault.count:,} of {rows:,} rows have bytes that are not, the first in line "
-                f"{fault.lines[0]}. Leave --encoding out to have the encoding detected, or name "
-                "another one."
+                f"{self.name}: not {encoding}, although --encoding says so: {fault.count:,} of "
+                f"{rows:,} rows have bytes that are invalid in {encoding}, the first in line "
+                f"{fault.lines[0]}. Leave --encoding out to detect the encoding, or name another "
+                "one."
             )

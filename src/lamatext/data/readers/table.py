@@ -166,7 +166,7 @@ class Table:
                 texts, labels = detected.text_columns, detected.label_columns
             layout = self._layout(texts, labels, options)
             lines = _row_lines(record_batch, self.log, rows, all_lines=False)
-            (record_batch,) = with_label_lists([record_batch], labels, self.name)
+            (record_batch,) = with_label_lists([record_batch], labels, self.name, first_row=rows)
             batch = _Batch(record_batch, lines)
             values = _text_values(batch.rows, texts, self.name)
             is_good = _check_rows(batch, values, layout, self.log, None)

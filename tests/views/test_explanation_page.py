@@ -149,7 +149,7 @@ def test_texts_without_attention_or_words_or_at_all_are_shown() -> None:
     assert 'aria-label="Attention"' not in explanation_page(
         [make_explanation("a film", heads=None)], "T"
     )
-    assert "The text is empty: the prediction" in explanation_page([make_explanation("")], "T")
+    assert "The text is empty: its prediction" in explanation_page([make_explanation("")], "T")
     assert explanation_page([], "Nothing")
 
 

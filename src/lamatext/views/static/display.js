@@ -208,7 +208,9 @@ export function showWord(place, explanation, view, t, without) {
 /** Remarks for outliers, for texts without known words, and for long texts. */
 export function noteOf({ spans, window, outlier, outlier_score: score }) {
   const notes = [];
-  if (!spans.some(([start, end]) => end > start)) notes.push("The model knows none of the words in this text.");
+  if (!spans.some(([start, end]) => end > start)) {
+    notes.push("The model knows none of the words in this text: its prediction does not depend on them.");
+  }
   if (outlier) {
     const than = score < 1 ? `${(100 * score).toFixed(1)} % of the` : "all";
     notes.push(`Unusual text: less like the training texts than ${than} validation texts. It may belong to none of the classes.`);

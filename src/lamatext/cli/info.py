@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lamatext.cli import options, output
 from lamatext.errors import percent, plural
-from lamatext.views.formatting import listed_label, one_line
+from lamatext.views.formatting import file_size, listed_label, one_line
 from lamatext.views.terminal_table import TerminalTable
 
 NAME = "info"
@@ -42,7 +42,7 @@ def run(
     classes = plural(len(config["labels"]), *kind)
     console.print(
         one_line(
-            f"{model}: {name}, {classes}, {folder_size(model) / 1e6:.2f} MB, "
+            f"{model}: {name}, {classes}, {file_size(folder_size(model))}, "
             f"weights in {config.get('storage')}, saved by lamatext {config.get('lamatext')}"
         ),
         markup=False,

@@ -120,6 +120,6 @@ def _describe_page(written: "WebExport") -> str:
     )
     comparison = written.parity
     if comparison is None:
-        return f"{sentences}Its weights are those of the model."
+        return f"{sentences}It predicts what the model predicts."
     closer = "" if comparison.holds else " Without --weights the page is closer to the model."
     return f"{sentences}Compared with the model, {comparison}.{closer}"

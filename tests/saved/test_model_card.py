@@ -116,6 +116,13 @@ def test_facts_about_the_data_are_words_without_empty_ones() -> None:
     }
 
 
+def test_training_texts_that_are_held_out_for_validation_are_mentioned() -> None:
+    data = {"training_texts": 1200, "test_texts": 300}
+
+    assert data_facts(data)["training texts"] == "1,200, some of them for validation"
+    assert data_facts({**data, "validation_texts": 100})["training texts"] == "1,200"
+
+
 def test_examples_are_shown_literally_with_their_labels(config: dict[str, Any]) -> None:
     card = model_card(config, {"examples": [{"text": "<b>a</b> *film*\n# x", "label": "a`b"}]})
 

@@ -251,6 +251,9 @@ def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
             numbers[_DATA_NAMES.get(name, name.replace("_", " "))] = (
                 f"{count:,}" if isinstance(count, int) else count
             )
+    is_held_out = data.get("test_texts") and not data.get("validation_texts")
+    if is_held_out and "training texts" in numbers:
+        numbers["training texts"] = f"{numbers['training texts']}, some of them for validation"
     if data.get("folds"):
         numbers["scored by"] = f"{data['folds']}-fold cross-validation"
     for part in ("text", "label"):

@@ -332,10 +332,25 @@ def test_concerns_about_the_data_are_listed(findings: Findings) -> None:
     page = report_page(replace(findings, data=data, conflicts=2))
 
     assert (
-        "Please note: 10.0 % of the scored texts are also training texts; "
+        "Please note: 6 of 60 scored texts are also training texts; "
         "10.0 % of the texts are duplicates; 2 texts with different labels." in page
     )
     assert "No problems were found." in report_page(findings)
+
+
+@pytest.mark.parametrize(
+    ("shared", "scored", "concern"),
+    [(1, 3_554, ""), (1, 60, "1 of 60 scored texts is also a training text")],
+)
+def test_few_training_texts_among_the_scored_ones_are_no_concern(
+    findings: Findings, shared: int, scored: int, concern: str
+) -> None:
+    data = replace(findings.data, in_both=shared, test_rows=scored)
+
+    page = Reader(report_page(replace(findings, data=data))).text
+
+    assert ("also a training text" in page) == bool(concern)
+    assert concern in page
 
 
 def test_the_same_findings_give_the_same_page(findings: Findings) -> None:

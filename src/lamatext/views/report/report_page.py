@@ -41,6 +41,7 @@ from lamatext.views.report.collect import (
 from lamatext.views.svg_charts import Chart, Line, count_axis, cut_axis, percent_axis, value_axis
 
 Values = dict[str, Any]
+MANY_SHARED = 0.01  # share of scored texts that are training texts, to warn about them
 LINE_KINDS = {"contribution": 1, "attention": 2, GRADIENTS: 3, RANDOM: 4}
 
 
@@ -184,9 +185,10 @@ def _concerns(findings: Findings) -> list[str]:
     summary, concerns = findings.data, []
     if findings.is_seen:
         concerns.append("the scored texts are the training texts, so the scores mean little")
-    if summary.in_both:
-        overlap = summary.in_both / max(summary.test_rows or 1, 1)
-        concerns.append(f"{percent(overlap)} of the scored texts are also training texts")
+    shared, scored = summary.in_both or 0, summary.test_rows or 0
+    if shared and shared >= MANY_SHARED * scored:
+        are = "is also a training text" if shared == 1 else "are also training texts"
+        concerns.append(f"{shared:,} of {plural(scored, 'scored text')} {are}")
     if summary.duplicates > 0.02 * summary.rows:
         concerns.append(f"{percent(summary.duplicates / summary.rows)} of the texts are duplicates")
     if findings.conflicts:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lamatext.trials import FINISHED, RUNNING, Limits, Trial, choose_trial, pareto_front
+from lamatext.trials import FINISHED, RUNNING, Choice, Limits, Trial, choose_trial, pareto_front
 from lamatext.views.tuning_display import (
     BEST,
     LATEST,
@@ -106,3 +106,22 @@ def test_a_line_is_printed_for_each_trial_that_has_ended_if_there_is_no_terminal
     assert isinstance(display._console.file, StringIO)
     lines = display._console.file.getvalue().splitlines()
     assert [line.split(":")[0] for line in lines] == ["trial 0", "trial 1", "trial 2"]
+
+
+def test_a_chosen_trial_beside_the_front_is_named_as_such(tmp_path: Path) -> None:
+    trials = [replace(trial, bytes=9_000_000, latency_ms=0.9) for trial in made_up_trials(1)]
+    trials += made_up_trials()[5:6]
+    front, beside, on_it = pareto_front(trials), StringIO(), StringIO()
+
+    show_front(Console(file=beside, width=100), front, trials[0], "accuracy")
+    show_front(Console(file=on_it, width=100), front, trials[1], "accuracy")
+    write_tuning_page(trials, Choice(trials[0], ""), "accuracy", "a.csv", tmp_path / "beside.html")
+    write_tuning_page(trials, Choice(trials[1], ""), "accuracy", "a.csv", tmp_path / "on.html")
+
+    assert [trial.number for trial in front] == [5]
+    assert "The last row is the chosen trial 0, which is not on it" in beside.getvalue()
+    assert "not on it" not in on_it.getvalue()
+    page = (tmp_path / "beside.html").read_text()
+    assert "<caption>Pareto front, and the chosen trial</caption>" in page
+    assert page.count("</svg>chosen trial</li>") == 2
+    assert "Pareto front, and" not in (tmp_path / "on.html").read_text()

@@ -84,9 +84,7 @@ class TrialDisplay(Progress):
         for trial in trials:
             if trial.state != RUNNING and trial.number not in self._shown:
                 self._shown.add(trial.number)
-                number, *cells = trial_cells(trial, self.metric)
-                numbers = ", ".join(filter(None, cells))
-                self.note(f"trial {number}: {numbers}; {describe_settings(trial)}")
+                self.note(trial_line(trial, self.metric))
 
     def _render(self) -> Group:
         left = max(0.0, self._deadline - time.monotonic())
@@ -128,15 +126,25 @@ def trial_cells(trial: Trial, metric: str) -> tuple[str, ...]:
     )
 
 
+def trial_line(trial: Trial, metric: str) -> str:
+    """Format a tuning trial as one line, in which each number is named."""
+    number, state, share, score, size, latency, seconds = trial_cells(trial, metric)
+    facts = [
+        state,
+        f"{metric} {score}" if score else "",
+        f"with {share} of the texts" if share and trial.share < 1 else "",
+        size,
+        f"{latency} per text" if latency else "",
+        f"in {seconds}" if seconds else "",
+    ]
+    return f"trial {number}: {', '.join(filter(None, facts))}; {describe_settings(trial)}"
+
+
 def describe_settings(trial: Trial) -> str:
-    """Format the settings of a tuning trial as one line of text."""
+    """Format the settings of a tuning trial as one line of text, as --set accepts them."""
     if trial.is_default:
         return f"default recipe, seed {trial.seed}"
-    pairs = [(name.partition("."), value) for name, value in trial.settings.items()]
-    return " ".join(
-        f"{'ngrams.' if table == 'ngrams' else ''}{name}={_value(value)}"
-        for (table, _, name), value in pairs
-    )
+    return " ".join(f"{name}={_value(value)}" for name, value in trial.settings.items())
 
 
 def _value(value: Any) -> str:

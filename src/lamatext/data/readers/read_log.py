@@ -47,6 +47,7 @@ class ReadLog:
         self.notes: list[str] = []  # what was assumed, and why
         self.bad_rows = 0
         self.undecodable: set[int] = set()  # lines with bytes that are not in the encoding
+        self.sheet = ""  # which sheet of several was read, for errors about columns
         self.unit = "row"  # what ``line_of`` counts: "line" or "row"
         self.line_of: Callable[[int], int] | None = None  # of a row in the batch read last
         self._faults: dict[str, _Fault] = {}

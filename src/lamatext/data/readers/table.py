@@ -103,13 +103,14 @@ class Table:
         if an output format is given that supports them.
         """
         batches = self._checked_batches(output_format)
-        texts = choose_text_by_name(self.columns, options, self.name)
+        with self._sheet_named():
+            texts = choose_text_by_name(self.columns, options, self.name)
         self._explain_choice(options, texts)
         if texts is None:
             first = next(batches)
             strings = with_strings(first, first.schema.names, self.name)
             rows = pa.Table.from_batches([strings])
-            with self._bad_rows_first(len(rows), batches):
+            with self._bad_rows_first(len(rows), batches), self._sheet_named():
                 detected = detect_text_by_content(rows, self.name)
             texts = detected.text_columns
             self.log.notes.extend(detected.reasons)
@@ -125,7 +126,8 @@ class Table:
         it, or if there is one 0/1 column per label.
         """
         options = self._with_remembered_split(options)
-        texts, labels = choose_by_name(self.columns, options, self.name)
+        with self._sheet_named():
+            texts, labels = choose_by_name(self.columns, options, self.name)
         self._explain_choice(options, texts, labels)
         extra = [column for column in (options.group_column, options.time_column) if column]
         if texts and labels:
@@ -134,7 +136,7 @@ class Table:
         else:
             batches = self._read(None, all_lines=options.keep_lines)
             rows = pa.Table.from_batches([batch.rows for batch in batches] or [self._no_rows()])
-            with self._bad_rows_first(len(rows)):
+            with self._bad_rows_first(len(rows)), self._sheet_named():
                 detected = detect_by_content(rows, texts, labels, self.name, exclude=extra)
             texts, labels = detected.text_columns, detected.label_columns
             self.log.notes.extend(detected.reasons)
@@ -200,6 +202,16 @@ class Table:
         except DataError:
             rows += sum(map(len, rest))
             self.log.check_bad_rows(rows + self.log.bad_rows)
+            raise
+
+    @contextmanager
+    def _sheet_named(self) -> Iterator[None]:
+        """Add to an error about the table's columns which of several sheets was read."""
+        try:
+            yield
+        except DataError as error:
+            if self.log.sheet:
+                error.args = (f"{error} It was {self.log.sheet}.",)
             raise
 
     def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:

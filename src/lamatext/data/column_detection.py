@@ -4,7 +4,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 import pyarrow as pa
@@ -69,6 +69,23 @@ def is_known_name(column: str) -> bool:
     """Return whether a column name is typical of text or label columns."""
     names = (*TEXT_NAMES, *LABEL_NAMES, *WEAK_TEXT_NAMES, *WEAK_LABEL_NAMES, "id")
     return _plain_name(column) in names
+
+
+def with_full_names(columns: Sequence[str], options: ReadOptions) -> ReadOptions:
+    """Replace requested columns by those of the table that differ only in spaces at their ends."""
+
+    def full_name(requested: str) -> str:
+        same = [column for column in columns if column.strip() == requested.strip()]
+        return same[0] if requested not in columns and len(same) == 1 else requested
+
+    group, time = options.group_column, options.time_column
+    return replace(
+        options,
+        text_columns=tuple(map(full_name, options.text_columns)),
+        label_columns=tuple(map(full_name, options.label_columns)),
+        group_column=group and full_name(group),
+        time_column=time and full_name(time),
+    )
 
 
 def choose_by_name(
@@ -477,4 +494,9 @@ def _listing(columns: Sequence[str]) -> str:
 
 
 def _short(column: str) -> str:
-    return column if len(column) <= 40 else column[:37] + "..."
+    return listed_column(column if len(column) <= 40 else column[:37] + "...")
+
+
+def listed_column(column: str) -> str:
+    """Format a column name for a list, with quotes if it begins or ends with a space."""
+    return column if column == column.strip() else repr(column)

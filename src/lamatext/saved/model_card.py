@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lamatext.data.column_detection import listed_column
 from lamatext.data.read_options import source_title
 from lamatext.errors import percent, plural
 from lamatext.metrics import accuracy_interval
@@ -259,7 +260,9 @@ def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
     for part in ("text", "label"):
         columns = layout.get(f"{part}_columns", [])
         if columns:
-            numbers[f"column{'s' if len(columns) > 1 else ''} of the {part}s"] = ", ".join(columns)
+            numbers[f"column{'s' if len(columns) > 1 else ''} of the {part}s"] = ", ".join(
+                map(listed_column, columns)
+            )
     details = {
         "label separator": layout.get("label_separator"),
         "labels that differ only in case or spaces": layout.get("merge_labels") and "merged",

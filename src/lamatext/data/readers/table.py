@@ -19,6 +19,7 @@ from lamatext.data.column_detection import (
     detect_text_by_content,
     explain_choice,
     label_separator,
+    with_full_names,
 )
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import JOINT, MAX_RECORD, Layout, ReadOptions
@@ -103,6 +104,7 @@ class Table:
         if an output format is given that supports them.
         """
         batches = self._checked_batches(output_format)
+        options = with_full_names(self.columns, options)
         with self._sheet_named():
             texts = choose_text_by_name(self.columns, options, self.name)
         self._explain_choice(options, texts)
@@ -125,7 +127,7 @@ class Table:
         have several labels if the label column holds lists, if ``options.label_separator`` splits
         it, or if there is one 0/1 column per label.
         """
-        options = self._with_remembered_split(options)
+        options = with_full_names(self.columns, self._with_remembered_split(options))
         with self._sheet_named():
             texts, labels = choose_by_name(self.columns, options, self.name)
         self._explain_choice(options, texts, labels)
@@ -158,6 +160,7 @@ class Table:
         Columns that are not requested are detected by their names or by the first batch. The share
         of bad rows is checked at the end.
         """
+        options = with_full_names(self.columns, options)
         texts, labels = choose_by_name(self.columns, options, self.name)
         batches = self.batches(list(dict.fromkeys([*texts, *labels])) if texts and labels else None)
         used = rows = 0

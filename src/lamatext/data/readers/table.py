@@ -40,6 +40,7 @@ DEFAULTS = ReadOptions()
 
 
 MAX_COLUMNS = 10_000
+_MAX_LISTED = 5  # columns in a message
 _NAMED_COLUMNS = ("csv", "tsv", "jsonl", "parquet", "xlsx")  # formats whose columns have names
 
 
@@ -247,6 +248,11 @@ class Table:
         self, texts: tuple[str, ...], labels: tuple[str, ...], options: ReadOptions
     ) -> Layout:
         log, remembered = self.log, options.remembered or Layout()
+        if log.format in _NAMED_COLUMNS:
+            log.columns = (
+                f"Texts were read from column {_quoted(texts)}, labels from {_quoted(labels)}; "
+                "--text-column and --label-column name others"
+            )
         return Layout(
             text_columns=texts,
             label_columns=labels,
@@ -330,7 +336,8 @@ def _usable_rows(
     separator = label_separator(all_labels) if is_joined else None
     log.check_bad_rows(used + log.bad_rows, separator)
     if not used:
-        raise DataError(f"{log.name}: no rows that can be used: {log.faults()}.")
+        columns = f" {log.columns}." if log.columns else ""
+        raise DataError(f"{log.name}: no rows that can be used: {log.faults()}.{columns}")
     return Dataset(
         texts=pa.chunked_array(texts, pa.large_string()),
         labels=all_labels,
@@ -406,7 +413,9 @@ def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def _quoted(names: Sequence[str]) -> str:
-    return " and ".join(f"'{name}'" for name in names)
+    rest = len(names) - _MAX_LISTED
+    quoted = [f"'{name}'" for name in names[:_MAX_LISTED]]
+    return " and ".join([*quoted, *([f"{rest} more"] if rest > 0 else [])])
 
 
 def string_batch(

@@ -123,7 +123,9 @@ def test_two_columns_of_long_texts_are_a_close_call() -> None:
 
 
 def test_a_table_without_labels_is_an_error_that_names_its_columns() -> None:
-    with pytest.raises(DataError, match=r"no label column found. Its columns are Inhalt, Nr"):
+    with pytest.raises(
+        DataError, match=r"no label column found: 'Nr' has 60 .*Its columns are Inhalt, Nr"
+    ):
         detect_by_content(tickets(Nr=[str(n) for n in range(60)]), None, None, "a.csv")
 
 
@@ -230,3 +232,19 @@ def test_column_names_with_spaces_at_their_ends_are_quoted_in_errors(tmp_path: P
         load_dataset(str(path), ReadOptions(text_columns=("Texte",)))
     with pytest.raises(DataError, match="no column 'Bewertung '"):  # two columns would fit
         load_dataset(str(path), ReadOptions(label_columns=("Bewertung ",)))
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([str(n) for n in range(60)], "has 60 different values in 60 rows"),
+        (["a"] * 60, "has only one value"),
+        (["a", "b", *[""] * 58], "has 2 values in 60 rows"),
+        (["2026-01-01", "2026-01-02"] * 30, "holds dates"),
+        (["0.25", "0.5"] * 30, "holds fractions"),
+        (["a@b.de", "c@d.de"] * 30, "holds addresses"),
+    ],
+)
+def test_it_is_said_why_a_column_holds_no_labels(values: list[str], reason: str) -> None:
+    with pytest.raises(DataError, match=f"no label column found: 'Nr' {reason}. Its columns are"):
+        detect_by_content(tickets(Nr=values), ("Inhalt",), None, "a.csv")

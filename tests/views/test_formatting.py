@@ -32,7 +32,7 @@ def test_a_comparison_calls_a_tie_a_tie_and_chance_chance() -> None:
     assert accuracy_comparison(("a", 0.8), ("b", 0.9), 1000) == "b is ahead of a by 10.0 points."
     assert accuracy_comparison(("a", 0.9), ("b", 0.9), 1000) == "a and b are equally accurate."
     close = accuracy_comparison(("a", 0.9), ("b", 0.89), 100)
-    assert close.endswith("with 100 test texts, such a small difference can be due to chance.")
+    assert close.endswith("; with 100 texts, this difference can be due to chance.")
 
 
 def test_escaping_covers_attributes_and_makes_control_characters_visible() -> None:

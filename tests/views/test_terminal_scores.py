@@ -25,7 +25,7 @@ def test_the_leaderboard_is_sorted_and_its_summary_mentions_chance() -> None:
     lines = file.getvalue().splitlines()
     assert lines[1].startswith("TF-IDF + LR")
     assert "2.9 MB" in lines[2]
-    assert lines[3].startswith("TF-IDF + LR is ahead of lama-ctx by 1.0 points; with 100 test")
+    assert lines[3].startswith("TF-IDF + LR is ahead of lama-ctx by 1.0 points; with 100 texts")
 
 
 def test_a_narrow_leaderboard_has_all_columns_in_two_tables() -> None:

@@ -144,7 +144,7 @@ def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts:
     if not gap:
         return f"{own[0]} and {other[0]} are equally accurate."
     error = 1.96 * math.sqrt(2 * own[1] * (1 - own[1]) / texts)
-    chance = f"; with {plural(texts, 'test text')}, such a small difference can be due to chance"
+    chance = f"; with {plural(texts, 'text')}, this difference can be due to chance"
     return f"{ahead} is ahead of {behind} by {100 * gap:.1f} points{chance if gap < error else ''}."
 
 

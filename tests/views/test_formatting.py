@@ -22,7 +22,7 @@ def test_numbers_are_formatted_with_their_units() -> None:
     assert share(0.00004) == "4e-05"
     assert share(0.0) == "0.000"
     assert [probability(p) for p in (0, 0.0004, 0.0006, 0.9994, 0.9996, 1)] == [
-        *("0.0 %", "< 0.1 %", "0.1 %", "99.9 %", "> 99.9 %", "100.0 %")
+        *("< 0.1 %", "< 0.1 %", "0.1 %", "99.9 %", "> 99.9 %", "> 99.9 %")
     ]
     assert day(date(2026, 3, 5)) == "5 March 2026"
 

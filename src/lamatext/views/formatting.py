@@ -82,10 +82,13 @@ def share(value: float) -> str:
 
 
 def probability(value: float) -> str:
-    """Format a probability for display, such as ``77.4 %``, ``< 0.1 %`` or ``> 99.9 %``."""
-    if 0 < value < 0.0005:
+    """Format a probability for display, such as ``77.4 %``, ``< 0.1 %`` or ``> 99.9 %``.
+
+    A model is never certain: its 0 and 1 are rounded.
+    """
+    if value < 0.0005:
         return "< 0.1 %"
-    return "> 99.9 %" if 0.9995 <= value < 1 else percent(value)
+    return "> 99.9 %" if value >= 0.9995 else percent(value)
 
 
 def points(difference: float) -> str:

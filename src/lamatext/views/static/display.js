@@ -10,10 +10,9 @@ const WEAKEST = 0.05; // words with a smaller share of the largest contribution 
 
 const share = value => (value >= 0.0095 || value === 0 ? value.toFixed(3) : String(Number(value.toPrecision(1))));
 export const signed = value => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
-/** A probability for people: "77.4 %", "< 0.1 %" or "> 99.9 %". */
+/** A probability for people: "77.4 %", "< 0.1 %" or "> 99.9 %", also if it is rounded to 0 or 1. */
 export const percent = value =>
-  value > 0 && value < 0.0005 ? "< 0.1 %"
-    : value >= 0.9995 && value < 1 ? "> 99.9 %" : `${(100 * value).toFixed(1)} %`;
+  value < 0.0005 ? "< 0.1 %" : value >= 0.9995 ? "> 99.9 %" : `${(100 * value).toFixed(1)} %`;
 export const argmax = values => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 
 /** The labels that a model gives a text: the most probable one, or those that reach their thresholds;
@@ -105,7 +104,7 @@ export function showBars(place, labels, probabilities, thresholds = null, withou
     }
     const figure = probabilities ? percent(probabilities[c]) : "–";
     if (thresholds) {
-      const mark = element("i", { className: "threshold", title: `threshold ${percent(thresholds[c])}` });
+      const mark = element("i", { className: "threshold", title: `threshold ${(100 * thresholds[c]).toFixed(1)} %` });
       mark.style.setProperty("--t", thresholds[c].toFixed(4));
       bar.append(mark);
     }

@@ -170,7 +170,7 @@ def test_a_page_of_test_texts_shows_their_labels_and_the_accuracy(tmp_path: Path
     html = (tmp_path / "page.html").read_text()
     assert "<title>films.csv: 40 test texts" in html
     assert "/data" not in html
-    assert "The model labels 50.0 % (9.5 % to 90.5 %) of 2 test texts correctly." in html
+    assert "The model labels 50.0 % (9.5 to 90.5 %) of 2 test texts correctly." in html
     marked = html.count("✓ correct") + html.count("✗ labelled")
     assert html.count("<article ") == marked
     assert "films.csv: 40 test texts and " in html

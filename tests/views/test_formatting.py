@@ -1,6 +1,6 @@
 from datetime import date
 
-from lamatext.errors import percent, plural
+from lamatext.errors import number_range, percent, percent_range, plural
 from lamatext.views.formatting import (
     accuracy_comparison,
     day,
@@ -17,6 +17,9 @@ def test_numbers_are_formatted_with_their_units() -> None:
     assert plural(1, "text") == "1 text"
     assert plural(2, "class", "classes") == "2 classes"
     assert percent(0.7741) == "77.4 %"
+    assert percent_range(0.7533, 0.8) == "75.3 to 80.0 %"
+    assert percent_range(0.75, 1, 0) == "75 to 100 %"
+    assert number_range(0.7533, 0.8) == "0.753 to 0.800"
     assert file_size(2_900_000) == "2.9 MB"
     assert file_size(12_000) == "12.0 kB"
     assert share(0.00004) == "4e-05"

@@ -290,11 +290,11 @@ def test_scores_on_the_training_texts_are_no_headline(findings: Findings) -> Non
     [
         (
             {"accuracy": 0.81, "accuracy_interval": [0.7, 0.9], "folds": 5},
-            "an accuracy of 81.0 % (95 % confidence: 70.0 % to 90.0 %) in 5-fold cross-validation.",
+            "an accuracy of 81.0 % (95 % interval 70.0 to 90.0 %) in 5-fold cross-validation.",
         ),
         (
             {"micro_f1": 0.81, "micro_f1_interval": [0.7, 0.9]},
-            "a micro-F1 of 0.810 (95 % confidence: 0.700 to 0.900) on its test texts.",
+            "a micro-F1 of 0.810 (95 % interval 0.700 to 0.900) on its test texts.",
         ),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from lamatext.data.column_detection import listed_column
 from lamatext.data.read_options import source_title
-from lamatext.errors import percent, plural
+from lamatext.errors import number_range, percent, percent_range, plural
 from lamatext.metrics import accuracy_interval
 from lamatext.settings import has_effect
 
@@ -119,7 +119,8 @@ def _score(name: str, value: float) -> str:
 
 
 def _interval(name: str, interval: Iterable[float]) -> str:
-    return " to ".join(_score(name, end) for end in interval)
+    low, high = interval
+    return percent_range(low, high) if name == "accuracy" else number_range(low, high)
 
 
 def _folds(metrics: Mapping[str, Any]) -> int:
@@ -196,8 +197,8 @@ def _unsure(unsure: Mapping[str, float] | None) -> str:
         "## When it is unsure\n\n"
         f"Below a probability of {percent(unsure['threshold'], 2)} it is unsure. On "
         f"{plural(int(unsure['texts']), 'text')} it answered {percent(unsure['answered'])}, with "
-        f"an accuracy of {percent(unsure['accuracy'])} (95 % interval {percent(unsure['low'])} to "
-        f"{percent(unsure['high'])})."
+        f"an accuracy of {percent(unsure['accuracy'])} (95 % interval "
+        f"{percent_range(unsure['low'], unsure['high'])})."
     )
 
 

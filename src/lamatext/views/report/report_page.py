@@ -11,7 +11,7 @@ from typing import Any
 
 from lamatext.atomic_write import write_text
 from lamatext.data.read_options import source_title
-from lamatext.errors import percent, plural
+from lamatext.errors import number_range, percent, percent_range, plural
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
 from lamatext.metrics import (
     ClassScores,
@@ -117,12 +117,11 @@ def _training_text_headline(findings: Findings) -> Values:
     known = ""
     if "micro_f1_interval" in test:
         low, high = test["micro_f1_interval"]
-        known = f"a micro-F1 of {test['micro_f1']:.3f} (95 % confidence: {low:.3f} to {high:.3f})"
+        known = f"a micro-F1 of {test['micro_f1']:.3f} (95 % interval {number_range(low, high)})"
     elif "accuracy" in test and "accuracy_interval" in test:
         low, high = test["accuracy_interval"]
         known = (
-            f"an accuracy of {percent(test['accuracy'])} "
-            f"(95 % confidence: {percent(low)} to {percent(high)})"
+            f"an accuracy of {percent(test['accuracy'])} (95 % interval {percent_range(low, high)})"
         )
     return {"known": f"{known} {how}" if known else "", "figures": _costs(findings)}
 
@@ -416,9 +415,9 @@ def calibration_section(findings: Findings) -> Values:
         up,
         [line],
         guide=((low, low), (high, high)) if low < high else (),
-        head=("predicted probability", "accuracy", "95 % confidence interval", counted),
+        head=("predicted probability", "accuracy", "95 % interval", counted),
         rows=[
-            (percent(c), percent(a), f"{percent(low)} to {percent(high)}", f"{n:,}")
+            (percent(c), percent(a), percent_range(low, high), f"{n:,}")
             for (c, a, n), (low, high) in zip(pairs, intervals, strict=True)
         ],
     )
@@ -448,7 +447,7 @@ def _coverage_chart(findings: Findings) -> Chart:
                 percent(point.answered, 0),
                 probability(point.threshold),
                 percent(point.accuracy),
-                f"{percent(point.low)} to {percent(point.high)}",
+                percent_range(point.low, point.high),
             )
             for point in points
         ],

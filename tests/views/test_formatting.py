@@ -6,6 +6,7 @@ from lamatext.views.formatting import (
     day,
     escaped,
     file_size,
+    listed_label,
     probability,
     share,
 )
@@ -57,3 +58,11 @@ def test_templates_escape_every_value() -> None:
 
     assert not any(tag in html for tag in ('<b>"', "<i>", "<u>", "<s>", "<p>", "\x1b"))
     assert "&lt;b&gt;&#34;" in html
+
+
+def test_labels_that_could_be_misread_in_a_list_are_quoted() -> None:
+    quoted = ("3", "-1", "2.5", "10 %", "Windows 10", " a", "a, b", "")
+    plain = ("pos", "class_372", "4-5 stars", "3rd", "Q3")
+
+    assert [listed_label(label) for label in quoted] == [repr(label) for label in quoted]
+    assert [listed_label(label) for label in plain] == [*plain]

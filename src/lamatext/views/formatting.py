@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ MONTHS = (
 NGRAMS_ALONE = (
     "The model decides by its n-grams alone: its network has weight 0, so attention has no effect."
 )
+_ENDS_IN_NUMBER = re.compile(r"(^|\s)[-+−]?[\d.]*\d\s?%?$")
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
@@ -157,5 +159,9 @@ def label_names(labels: Iterable[str]) -> str:
 
 
 def listed_label(label: str) -> str:
-    """Format a label for a comma-separated list, with quotes if necessary."""
-    return label if label == label.strip() and label and "," not in label else repr(label)
+    """Format a label for a list or before a number, with quotes if it could be misread there.
+
+    These are labels with commas, with spaces at their ends, and numbers such as ``3`` or ``Q 3``.
+    """
+    is_clear = label == label.strip() and label and "," not in label
+    return label if is_clear and not _ENDS_IN_NUMBER.search(label) else repr(label)

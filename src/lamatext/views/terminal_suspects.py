@@ -41,6 +41,10 @@ def show_suspects(
         counts.append(
             f"{plural(search.unchecked, 'text')} could not be checked: no other text has the label"
         )
+    if search.suspects and not any(suspect.is_label_suspect for suspect in search.suspects):
+        counts.append(
+            "No label is suspect; look at the unusual texts, but keep those that are right"
+        )
     for line in counts:
         console.print(line, markup=False)
     shown = [pair for pair in zip(search.suspects, rows, strict=True) if pair[0].is_label_suspect]

@@ -8,7 +8,8 @@ LamatextError
 ├── ProcessError       another process of a training on several devices has ended
 └── MissingExtraError  an optional dependency that is not installed
 
-``plural`` formats a count with its noun, ``percent`` a fraction, in errors and other messages.
+``plural`` formats a count with its noun, ``percent`` a fraction, ``percent_range`` and
+``number_range`` an interval, in errors and other messages.
 """
 
 from importlib import import_module
@@ -76,3 +77,13 @@ def plural(count: int, singular: str, plural_form: str | None = None) -> str:
 def percent(value: float, digits: int = 1) -> str:
     """Format a fraction as a percentage, such as ``77.4 %``."""
     return f"{100 * value:.{digits}f} %"
+
+
+def percent_range(low: float, high: float, digits: int = 1) -> str:
+    """Format an interval of fractions as percentages, such as ``75.3 to 80.8 %``."""
+    return f"{100 * low:.{digits}f} to {percent(high, digits)}"
+
+
+def number_range(low: float, high: float, digits: int = 3) -> str:
+    """Format an interval of numbers, such as ``0.753 to 0.808``."""
+    return f"{low:.{digits}f} to {high:.{digits}f}"

@@ -64,19 +64,43 @@ def test_suspects_are_listed_with_lines_labels_words_and_hashes(
 
 
 @pytest.mark.usefixtures("flipped")
-def test_the_next_command_of_clean_carries_the_options(lamatext: Command, place: Path) -> None:
+def test_the_next_commands_of_clean_carry_the_options(
+    lamatext: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = ("--label-column", "label", "--max-bad-rows", "5%", "--merge-labels")
 
     (place / "runs" / "clean").mkdir(parents=True)
 
-    answer = lamatext("clean", "reviews.csv", "--out", "s.csv", *options)
-    (train,) = next_commands(answer)
+    arguments = ("clean", "reviews.csv", "--out", "s.csv", *options)
+    monkeypatch.setattr("sys.argv", ["lamatext", *arguments])
+    answer = lamatext(*arguments)
+    review, train = next_commands(answer)
 
     assert train[1:7] == ["train", "reviews.csv", "--without", "s.csv", "--out", "runs/clean-2"]
     assert train[-5:] == ["--label-column", "label", "--max-bad-rows", "0.05",
                           "--merge-labels"]  # fmt: skip
-    assert "s.csv. To review them in a browser, add --html FILE --force." in answer.out
+    assert review[1:3] == ["clean", "reviews.csv"]
+    assert review[-3:] == ["--html", "review.html", "--force"]
     assert lamatext(*train[1:], *SMALL).status == 0
+    assert lamatext(*review[1:]).status == 0
+
+
+def test_texts_that_are_only_unusual_are_not_to_be_left_out_of_training(
+    lamatext: Command, place: Path
+) -> None:
+    texts, labels = reviews(300)
+    texts[7] = "zonk quux blarg " * 20
+    rows = ["text,label", *(f"{text},{label}" for text, label in zip(texts, labels, strict=True))]
+    (place / "right.csv").write_text("\n".join(rows))
+
+    answer = lamatext("clean", "right.csv", "--out", "s.csv")
+    with_page = lamatext("clean", "right.csv", "--out", "t.csv", "--html", "page.html")
+
+    assert [row["reason"] for row in read(place / "s.csv")] == ["unusual text"]
+    assert "No label is suspect; look at the unusual texts" in answer.out
+    (review,) = next_commands(answer)
+    assert review[-3:] == ["--html", "review.html", "--force"]
+    assert "Next:" not in with_page.err
 
 
 def test_formulas_in_a_list_of_suspects_can_be_written_as_text(

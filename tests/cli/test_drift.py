@@ -27,6 +27,7 @@ def test_the_command_prints_a_table_and_json(lamatext: Command) -> None:
     assert "outliers" in shown.out
     assert "100.0 %" in shown.out
     assert "shares changed more than chance explains" in shown.out
+    assert "and on comparing 4 shares at once." in " ".join(shown.out.split())
     assert "--outlier" in shown.err
 
 

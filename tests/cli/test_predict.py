@@ -310,7 +310,7 @@ def test_an_empty_text_is_flagged(lamatext: Command) -> None:
         warnings.simplefilter("always")
         lines = lamatext("predict", "model", "--text", "", "--text", "a superb film", "--json")
 
-    assert "1 text is empty: the prediction only says which label is frequent" in lines.err
+    assert "1 text is empty: its prediction is not based on any word." in lines.err
     empty, full = map(json.loads, lines.out.splitlines())
     assert empty["empty"] is True
     assert "empty" not in full

@@ -57,7 +57,7 @@ def test_evaluate_prints_the_interval_of_micro_f1(capsys: pytest.CaptureFixture[
     assert run(["evaluate", "model", "topics.jsonl", "-q"]) == 0
 
     assert re.search(
-        r"^micro-F1 [01]\.\d{3} \(95 % interval [01]\.\d{3}–[01]\.\d{3}\)",
+        r"^micro-F1 [01]\.\d{3} \(95 % interval [01]\.\d{3} to [01]\.\d{3}\)",
         capsys.readouterr().out,
     )
 

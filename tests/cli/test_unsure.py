@@ -53,6 +53,7 @@ def test_a_threshold_is_found_printed_and_saved(model: Path, lamatext: Command) 
     assert Predictor.load(model).threshold == unsure["threshold"]
     assert "## When it is unsure" in (model / "README.md").read_text()
     assert "--unsure" in answer.err
+    assert f"Saved the threshold in {model}/config.json, and the model card" in answer.err
 
 
 def test_without_save_the_model_stays_as_it_is(model: Path, lamatext: Command) -> None:

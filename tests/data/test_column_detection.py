@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from lamatext.data.column_detection import (
     label_separator,
 )
 from lamatext.data.read_options import Layout, ReadOptions
+from lamatext.data.sources import load_dataset, open_table
 from lamatext.errors import ColumnChoiceError, DataError
 from tests.data.unnamed_tables import TABLES, Case, unnamed_table
 
@@ -121,7 +123,9 @@ def test_two_columns_of_long_texts_are_a_close_call() -> None:
 
 
 def test_a_table_without_labels_is_an_error_that_names_its_columns() -> None:
-    with pytest.raises(DataError, match=r"no label column found. Its columns are Inhalt, Nr"):
+    with pytest.raises(
+        DataError, match=r"no label column found: 'Nr' has 60 .*Its columns are Inhalt, Nr"
+    ):
         detect_by_content(tickets(Nr=[str(n) for n in range(60)]), None, None, "a.csv")
 
 
@@ -205,3 +209,42 @@ def test_contents_do_not_replace_a_column_that_a_model_was_trained_on() -> None:
         choose_text_by_name(["id", "stuff", "q"], trained, "new.csv")
     assert choose_text_by_name(["id", "Body"], trained, "new.csv") == ("Body",)
     assert choose_text_by_name(["stuff"], trained, "new.csv") == ("stuff",)
+
+
+def test_spaces_at_the_ends_of_a_column_name_need_not_be_given(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("Text ,Bewertung , Bewertung 2\na,x,1\nb,y,2\n")
+    options = ReadOptions(text_columns=("Text",), label_columns=("Bewertung",))
+
+    dataset = load_dataset(str(path), options)
+    _, batches = open_table(str(path)).text_batches(options)
+
+    assert dataset.layout.text_columns == ("Text ",)
+    assert dataset.require_labels().to_pylist() == ["x", "y"]
+    assert next(batches).column("Text ").to_pylist() == ["a", "b"]
+
+
+def test_column_names_with_spaces_at_their_ends_are_quoted_in_errors(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("Text ,Bewertung, Bewertung\na,x,1\nb,y,2\n")
+
+    with pytest.raises(DataError, match=r"It has 'Text ', Bewertung, ' Bewertung'\."):
+        load_dataset(str(path), ReadOptions(text_columns=("Texte",)))
+    with pytest.raises(DataError, match="no column 'Bewertung '"):  # two columns would fit
+        load_dataset(str(path), ReadOptions(label_columns=("Bewertung ",)))
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([str(n) for n in range(60)], "has 60 different values in 60 rows"),
+        (["a"] * 60, "has only one value"),
+        (["a", "b", *[""] * 58], "has 2 values in 60 rows"),
+        (["2026-01-01", "2026-01-02"] * 30, "holds dates"),
+        (["0.25", "0.5"] * 30, "holds fractions"),
+        (["a@b.de", "c@d.de"] * 30, "holds addresses"),
+    ],
+)
+def test_it_is_said_why_a_column_holds_no_labels(values: list[str], reason: str) -> None:
+    with pytest.raises(DataError, match=f"no label column found: 'Nr' {reason}. Its columns are"):
+        detect_by_content(tickets(Nr=values), ("Inhalt",), None, "a.csv")

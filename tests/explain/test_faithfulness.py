@@ -80,8 +80,11 @@ def test_the_verdict_has_the_numbers_and_is_saved() -> None:
 
     found = compare_orders(texts, {"attention": blurred, "contribution": right}, count_model)
 
-    order = found.orders["attention"]
-    assert f"by {order.drop}, removing random words by" in found.verdict()
+    drop = found.orders["attention"].drop
+    shown = (
+        f"by {drop.value:.2f} (95 % interval {drop.low:.2f} to {drop.high:.2f}), removing random"
+    )
+    assert shown in found.verdict()
     assert "the 20 % most attended words" in found.verdict()
     assert found.verdict().endswith(".")
     assert found.as_dict()["verdict"] == found.verdict()

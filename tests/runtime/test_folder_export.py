@@ -6,9 +6,9 @@ import pytest
 
 from lamatext.errors import ModelError
 from lamatext.runtime import model_export
-from lamatext.runtime.model_export import FOLDER_TOLERANCE, export_folder, weight_bytes
+from lamatext.runtime.model_export import FOLDER_TOLERANCE, export_folder
 from lamatext.runtime.predictor import Predictor
-from lamatext.saved.format import load_config
+from lamatext.saved.format import folder_size, load_config
 from lamatext.saved.model_io import SavedModel, save_model
 from lamatext.saved.quantization import Storage
 from tests.serve.saved import save
@@ -23,8 +23,8 @@ def test_export_reports_sizes_and_parity_with_the_original(
     report = export_folder(folder, out, storage=storage)
 
     assert (report.folder, report.storage, report.parity.texts) == (out, storage, 200)
-    assert report.bytes_before == weight_bytes(folder)
-    assert report.bytes_after == weight_bytes(out)
+    assert report.bytes_before == folder_size(folder)
+    assert report.bytes_after == folder_size(out)
     assert report.parity.difference <= FOLDER_TOLERANCE[storage]
     assert report.parity.changed <= 4
     assert load_config(out)["storage"] == storage

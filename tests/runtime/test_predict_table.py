@@ -81,7 +81,7 @@ def test_batches_are_predicted_one_after_the_other(model: Predictor) -> None:
 def test_empty_texts_are_counted_in_a_warning(model: Predictor) -> None:
     batches = [batch(text=["a film", ""]), batch(text=["  ", None])]
 
-    with pytest.warns(UserWarning, match=r"^3 texts are empty: the prediction only says"):
+    with pytest.warns(UserWarning, match=r"^3 texts are empty: their predictions are not"):
         assert len(list(predict_batches(model, batches, ["text"]))) == 2
 
 

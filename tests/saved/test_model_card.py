@@ -7,7 +7,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from lamatext.data.read_options import Layout, source_title
-from lamatext.errors import percent
+from lamatext.errors import percent_range
 from lamatext.metrics import wilson_interval
 from lamatext.recipes import load_recipe
 from lamatext.saved.model_card import data_facts, model_card, training_facts
@@ -97,7 +97,7 @@ def test_scores_have_intervals_if_the_number_of_test_texts_is_known(config: dict
 
     low, high = wilson_interval(0.9, 100)
     assert "| model | accuracy | macro-F1 | 95 % interval of the accuracy | size |" in card
-    assert f"| a | 90.0 % | 0.900 | {percent(low)} to {percent(high)} | 0.0 MB |" in card
+    assert f"| a | 90.0 % | 0.900 | {percent_range(low, high)} | 0.0 MB |" in card
 
 
 def test_facts_about_the_data_are_words_without_empty_ones() -> None:
@@ -115,6 +115,13 @@ def test_facts_about_the_data_are_words_without_empty_ones() -> None:
         "group column": "customer",
         "encoding": "utf-8",
     }
+
+
+def test_training_texts_that_are_held_out_for_validation_are_mentioned() -> None:
+    data = {"training_texts": 1200, "test_texts": 300}
+
+    assert data_facts(data)["training texts"] == "1,200, some of them for validation"
+    assert data_facts({**data, "validation_texts": 100})["training texts"] == "1,200"
 
 
 def test_examples_are_shown_literally_with_their_labels(config: dict[str, Any]) -> None:

@@ -138,7 +138,7 @@ def test_a_port_in_use_is_a_config_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
 
-        with pytest.raises(ConfigError, match=rf"cannot listen on 127.0.0.1, port {port}"):
+        with pytest.raises(ConfigError, match=rf"port {port}: Address already in use\. Choose"):
             open_listener("127.0.0.1", port)
 
 

@@ -149,7 +149,7 @@ def test_texts_without_attention_or_words_or_at_all_are_shown() -> None:
     assert 'aria-label="Attention"' not in explanation_page(
         [make_explanation("a film", heads=None)], "T"
     )
-    assert "The text is empty: the prediction" in explanation_page([make_explanation("")], "T")
+    assert "The text is empty: its prediction" in explanation_page([make_explanation("")], "T")
     assert explanation_page([], "Nothing")
 
 
@@ -170,7 +170,7 @@ def test_a_page_of_test_texts_shows_their_labels_and_the_accuracy(tmp_path: Path
     html = (tmp_path / "page.html").read_text()
     assert "<title>films.csv: 40 test texts" in html
     assert "/data" not in html
-    assert "The model labels 50.0 % (9.5 % to 90.5 %) of 2 test texts correctly." in html
+    assert "The model labels 50.0 % (9.5 to 90.5 %) of 2 test texts correctly." in html
     marked = html.count("✓ correct") + html.count("✗ labelled")
     assert html.count("<article ") == marked
     assert "films.csv: 40 test texts and " in html

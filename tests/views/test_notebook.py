@@ -66,15 +66,15 @@ def test_a_text_without_words_is_flagged() -> None:
     unknown = replace(empty, text="\u200b")
 
     assert "; empty text; " in repr(empty)
-    assert "The text is empty: the prediction only says" in notebook_html(empty)
+    assert "The text is empty: its prediction" in notebook_html(empty)
     assert empty.as_dict()["empty"] is True
     assert "the model knows none of its words" in repr(unknown)
-    assert "The model knows none of the words in this text." in notebook_html(
+    assert "The model knows none of the words in this text: its prediction" in notebook_html(
         replace(unknown, spans=[(0, 0)] * len(unknown.spans))
     )
     film = predictor().explain("a film")
     foreign = replace(film, contributions=np.zeros_like(film.contributions))
-    assert "The model knows none of the words in this text." in notebook_html(foreign)
+    assert "knows none of the words in this text: its" in notebook_html(foreign)
     assert not any(note in notebook_html(film) for note in ("knows none", "is empty"))
     assert "empty" not in film.as_dict()
 

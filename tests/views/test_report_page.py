@@ -290,11 +290,11 @@ def test_scores_on_the_training_texts_are_no_headline(findings: Findings) -> Non
     [
         (
             {"accuracy": 0.81, "accuracy_interval": [0.7, 0.9], "folds": 5},
-            "an accuracy of 81.0 % (95 % confidence: 70.0 % to 90.0 %) in 5-fold cross-validation.",
+            "an accuracy of 81.0 % (95 % interval 70.0 to 90.0 %) in 5-fold cross-validation.",
         ),
         (
             {"micro_f1": 0.81, "micro_f1_interval": [0.7, 0.9]},
-            "a micro-F1 of 0.810 (95 % confidence: 0.700 to 0.900) on its test texts.",
+            "a micro-F1 of 0.810 (95 % interval 0.700 to 0.900) on its test texts.",
         ),
     ],
 )
@@ -332,10 +332,25 @@ def test_concerns_about_the_data_are_listed(findings: Findings) -> None:
     page = report_page(replace(findings, data=data, conflicts=2))
 
     assert (
-        "Please note: 10.0 % of the scored texts are also training texts; "
+        "Please note: 6 of 60 scored texts are also training texts; "
         "10.0 % of the texts are duplicates; 2 texts with different labels." in page
     )
     assert "No problems were found." in report_page(findings)
+
+
+@pytest.mark.parametrize(
+    ("shared", "scored", "concern"),
+    [(1, 3_554, ""), (1, 60, "1 of 60 scored texts is also a training text")],
+)
+def test_few_training_texts_among_the_scored_ones_are_no_concern(
+    findings: Findings, shared: int, scored: int, concern: str
+) -> None:
+    data = replace(findings.data, in_both=shared, test_rows=scored)
+
+    page = Reader(report_page(replace(findings, data=data))).text
+
+    assert ("also a training text" in page) == bool(concern)
+    assert concern in page
 
 
 def test_the_same_findings_give_the_same_page(findings: Findings) -> None:

@@ -7,13 +7,23 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lamatext.trials import FINISHED, RUNNING, Limits, Trial, choose_trial, pareto_front
+from lamatext.trials import (
+    FINISHED,
+    RUNNING,
+    STOPPED,
+    Choice,
+    Limits,
+    Trial,
+    choose_trial,
+    pareto_front,
+)
 from lamatext.views.tuning_display import (
     BEST,
     LATEST,
     TrialDisplay,
     show_front,
     shown_trials,
+    trial_line,
     write_tuning_page,
 )
 
@@ -52,7 +62,7 @@ def test_the_page_shows_the_pareto_front_and_escapes_the_source(tmp_path: Path) 
     assert "&lt;b&gt;.csv" in page
     assert "5 (chosen)" in page
     assert page.count('<svg class="chart"') == 2
-    assert "heads=10 dropout=0.312 ngrams.svm_c=2" in page
+    assert "model.heads=10 model.dropout=0.312 ngrams.svm_c=2" in page
     assert "<script" not in page
 
 
@@ -91,7 +101,7 @@ def test_numbers_are_complete_at_every_width_and_the_settings_wrap(width: int) -
             assert cell in best
         assert max(map(len, lines)) <= width
     assert isinstance(console.file, StringIO)
-    assert "heads=10 dropout=0.312 ngrams.svm_c=2" in console.file.getvalue()
+    assert "model.heads=10 model.dropout=0.312 ngrams.svm_c=2" in console.file.getvalue()
     assert "validation accuracy" in console.file.getvalue()
 
 
@@ -106,3 +116,35 @@ def test_a_line_is_printed_for_each_trial_that_has_ended_if_there_is_no_terminal
     assert isinstance(display._console.file, StringIO)
     lines = display._console.file.getvalue().splitlines()
     assert [line.split(":")[0] for line in lines] == ["trial 0", "trial 1", "trial 2"]
+    assert lines[1] == (
+        "trial 1: finished, accuracy 70.10 %, 4.0 MB, 0.700 ms per text, in 9.0 s; "
+        "model.heads=10 model.dropout=0.312 ngrams.svm_c=2"
+    )
+
+
+def test_the_line_of_a_stopped_trial_says_on_which_share_of_the_texts_it_was_trained() -> None:
+    trial = replace(made_up_trials()[0], state=STOPPED, share=0.25, bytes=None, latency_ms=None)
+
+    assert trial_line(trial, "macro-F1") == (
+        "trial 0: stopped early, macro-F1 0.8000, with 25 % of the texts, in 12 s; "
+        "default recipe, seed 0"
+    )
+
+
+def test_a_chosen_trial_beside_the_front_is_named_as_such(tmp_path: Path) -> None:
+    trials = [replace(trial, bytes=9_000_000, latency_ms=0.9) for trial in made_up_trials(1)]
+    trials += made_up_trials()[5:6]
+    front, beside, on_it = pareto_front(trials), StringIO(), StringIO()
+
+    show_front(Console(file=beside, width=100), front, trials[0], "accuracy")
+    show_front(Console(file=on_it, width=100), front, trials[1], "accuracy")
+    write_tuning_page(trials, Choice(trials[0], ""), "accuracy", "a.csv", tmp_path / "beside.html")
+    write_tuning_page(trials, Choice(trials[1], ""), "accuracy", "a.csv", tmp_path / "on.html")
+
+    assert [trial.number for trial in front] == [5]
+    assert "The last row is the chosen trial 0, which is not on it" in beside.getvalue()
+    assert "not on it" not in on_it.getvalue()
+    page = (tmp_path / "beside.html").read_text()
+    assert "<caption>Pareto front, and the chosen trial</caption>" in page
+    assert page.count("</svg>chosen trial</li>") == 2
+    assert "Pareto front, and" not in (tmp_path / "on.html").read_text()

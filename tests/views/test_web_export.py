@@ -184,7 +184,7 @@ def test_the_command_reports_unchanged_weights(
 ) -> None:
     verb.run(folder, web=tmp_path / "page.html", weights="float32")
 
-    assert "Its weights are those of the model." in capsys.readouterr().err
+    assert "It predicts what the model predicts." in capsys.readouterr().err
 
 
 def test_the_command_names_missing_and_wrong_options(folder: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lamatext.data.dataset import Dataset
     from lamatext.data.read_options import ReadOptions
     from lamatext.progress import Progress
+    from lamatext.suspect_labels import SuspectSearch
 
 NAME = "clean"
 EXAMPLES = """\
@@ -94,11 +95,10 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     if not quiet:
         output.section("Result")
     show_suspects(output.out(), search, rows)
-    hint = ". To review them in a browser, add --html FILE --force." if html is None else ""
-    for line in (f"{out}{hint}", *([] if html is None else [f"{html}: open it in a browser."])):
+    for line in (out, *([] if html is None else [f"{html}: open it in a browser."])):
         output.out().print(one_line(f"Written to {line}"), markup=False)
     if not quiet and data != "-":
-        _print_next(data, out, dataset, reading)
+        _print_next(data, out, search, dataset, reading, html)
 
 
 def _check_format(out: Path, *, safe_csv: bool) -> None:
@@ -133,9 +133,22 @@ def _kept(partial_folder: Path) -> str:
     return f"finished folds are kept in {partial_folder}" if finished else "nothing is saved"
 
 
-def _print_next(data: str, out: Path, dataset: "Dataset", reading: "ReadOptions") -> None:
+def _print_next(
+    data: str,
+    out: Path,
+    search: "SuspectSearch",
+    dataset: "Dataset",
+    reading: "ReadOptions",
+    html: Path | None,
+) -> None:
+    """Print commands that review the suspects and train without them.
+
+    Training without texts that are only unusual is not suggested: their labels may be right.
+    """
     from lamatext.views.terminal_dataset import label_hints
 
+    page = output.unused_name("review.html")
+    review = output.repeated("--force", options=("--html", page, "--force"))
     again = [
         output.repeated("--force", options=("--force", *hint.options))
         for hint in label_hints(dataset)
@@ -144,4 +157,8 @@ def _print_next(data: str, out: Path, dataset: "Dataset", reading: "ReadOptions"
     read_as = output.reading_options(reading)
     folder = output.unused_name("runs/clean")
     train = output.command("train", data, "--without", out, "--out", folder, *read_as)
-    output.next_steps(*(again or [train]))
+    has_wrong_labels = any(suspect.is_label_suspect for suspect in search.suspects)
+    commands = [review] if html is None and search.suspects else []
+    commands += [train] if has_wrong_labels else []
+    if again or commands:
+        output.next_steps(*(again or commands))

@@ -83,7 +83,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             sources = DataSources(data, test, validation, reading=reading)
             splits = read_splits(sources, settings, progress)
             summary = show_dataset(
-                splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
+                splits.train,
+                splits.validation,
+                splits.test,
+                progress,
+                folds=len(splits.folds),
+                held_out=settings.training.validation_fraction,
             )
             progress.section("Training")
             comparison = compare_models(splits, settings, names, device, progress)

@@ -86,6 +86,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         print(json.dumps(result | {name: value.as_dict() for name, value in measured.items()}))
         return
     _show(scores, texts_per_second, measured, target_accuracy, is_seen=test.is_seen)
+    if save and not quiet:
+        output.message(f"\n{_saved_note(model, measured)}")
     if not quiet:
         rest = ("--out", output.unused_name("report.html"), *output.reading_options(reading))
         report = output.command("report", model, data, *rest)
@@ -115,6 +117,13 @@ def _show(
             show_faithfulness(console, result)
         elif target is not None:
             show_threshold(console, result, target, scores.texts)
+
+
+def _saved_note(model: Path, measured: "Mapping[str, Faithfulness | CoveragePoint]") -> str:
+    """Return a message on what ``--save`` has stored in the model, and in which file."""
+    files = {"threshold": "config.json", "faithfulness": "metrics.json"}
+    stored = (f"the {name} in {model / files[name]}" for name in measured)
+    return f"Saved {' and '.join(stored)}, and the model card was updated."
 
 
 def _check_target(target: float | None) -> None:

@@ -8,6 +8,7 @@ import typer
 from lamatext.atomic_write import unfinished_until_end
 from lamatext.cli import options, output
 from lamatext.errors import ConfigError, plural
+from lamatext.views.formatting import file_size
 
 if TYPE_CHECKING:
     from lamatext.runtime.model_export import FolderExport, OnnxExport
@@ -98,8 +99,8 @@ def _storage_of(weights: str | None) -> "Storage | None":
 def _describe_export(report: "FolderExport") -> str:
     comparison = report.parity
     return (
-        f"{report.folder}: weights in {report.storage}, {report.bytes_after / 1e6:.2f} MB (the "
-        f"original has {report.bytes_before / 1e6:.2f} MB). Compared on {comparison.texts} texts: "
+        f"{report.folder}: weights in {report.storage}, {file_size(report.bytes_after)} (the "
+        f"original has {file_size(report.bytes_before)}). Compared on {comparison.texts} texts: "
         f"largest difference {comparison.difference:.1g}, "
         f"{plural(comparison.changed, 'label')} changed."
     )
@@ -107,18 +108,18 @@ def _describe_export(report: "FolderExport") -> str:
 
 def _describe_file(written: "OnnxExport") -> str:
     return (
-        f"{written.file}: {written.bytes / 1e6:.2f} MB. Compared with the model on {written.texts} "
+        f"{written.file}: {file_size(written.bytes)}. Compared with the model on {written.texts} "
         f"texts: a probability differs by at most {written.difference:.1g}."
     )
 
 
 def _describe_page(written: "WebExport") -> str:
     sentences = (
-        f"{written.file}: one page of {written.bytes / 1e6:.2f} MB, weights in {written.storage}. "
+        f"{written.file}: one page of {file_size(written.bytes)}, weights in {written.storage}. "
         "Open it in a browser; it needs no server and no network.\n"
     )
     comparison = written.parity
     if comparison is None:
-        return f"{sentences}Its weights are those of the model."
+        return f"{sentences}It predicts what the model predicts."
     closer = "" if comparison.holds else " Without --weights the page is closer to the model."
     return f"{sentences}Compared with the model, {comparison}.{closer}"

@@ -7,8 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from lamatext.cli import options, output
-from lamatext.errors import percent, plural
-from lamatext.views.formatting import listed_label, one_line
+from lamatext.errors import number_range, percent, percent_range, plural
+from lamatext.views.formatting import file_size, listed_label, one_line
 from lamatext.views.terminal_table import TerminalTable
 
 NAME = "info"
@@ -42,7 +42,7 @@ def run(
     classes = plural(len(config["labels"]), *kind)
     console.print(
         one_line(
-            f"{model}: {name}, {classes}, {folder_size(model) / 1e6:.2f} MB, "
+            f"{model}: {name}, {classes}, {file_size(folder_size(model))}, "
             f"weights in {config.get('storage')}, saved by lamatext {config.get('lamatext')}"
         ),
         markup=False,
@@ -102,11 +102,12 @@ def _scores(test: dict[str, Any]) -> dict[str, object]:
 
 
 def _score(section: dict[str, Any], name: str) -> str:
-    shown = "{:.3f}".format if "f1" in name or "precision" in name else percent
+    is_number = "f1" in name or "precision" in name
+    shown = f"{section[name]:.3f}" if is_number else percent(section[name])
     if not (interval := section.get(f"{name}_interval")):
-        return shown(section[name])
-    low, high = map(shown, interval)
-    return f"{shown(section[name])} (95 % interval {low} to {high})"
+        return shown
+    ends = number_range(*interval) if is_number else percent_range(*interval)
+    return f"{shown} (95 % interval {ends})"
 
 
 def _rounded(name: str, value: object) -> str:

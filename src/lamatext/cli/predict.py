@@ -12,7 +12,13 @@ from lamatext.cli import options, output
 from lamatext.cli.text_input import TextInput, check_is_no_text
 from lamatext.errors import ConfigError, plural
 from lamatext.progress import Progress
-from lamatext.views.formatting import label_names, one_line, probability, terminal_text
+from lamatext.views.formatting import (
+    label_names,
+    listed_label,
+    one_line,
+    probability,
+    terminal_text,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -297,7 +303,10 @@ def _print_predictions(
             prediction = {"text": text, "label": label, "probability": round(value, 6)}
             print(json.dumps({**prediction, "probabilities": probabilities, **score}))
         else:
-            shown = [f"{one_line(label)} {probability(value)}" for label, value in ranked[:top]]
+            shown = [
+                f"{one_line(listed_label(label))} {probability(value)}"
+                for label, value in ranked[:top]
+            ]
             shown += [f"outlier score {score['outlier_score']:.4f}"] if assessed else []
             print("  ".join(shown))
 
@@ -321,7 +330,9 @@ def _print_labels(
         print(json.dumps({**fields, "labels": labels, "probabilities": probabilities}))
         return
     shown = ranked[:top] if top > 1 else [pair for pair in ranked if pair[0] in chosen]
-    cells = [f"{one_line(name)} {probability(p)}" for name, p in shown] or [label_names([])]
+    cells = [f"{one_line(listed_label(name))} {probability(p)}" for name, p in shown] or [
+        label_names([])
+    ]
     if "outlier_score" in fields:
         cells.append(f"outlier score {fields['outlier_score']:.4f}")
     print("  ".join(cells))

@@ -233,7 +233,12 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             progress.note(_finished_note(out, html, report))
             return
         summary = show_dataset(
-            splits.train, splits.validation, splits.test, progress, folds=len(splits.folds)
+            splits.train,
+            splits.validation,
+            splits.test,
+            progress,
+            folds=len(splits.folds),
+            held_out=settings.training.validation_fraction,
         )
         progress.section("Training")
         result = train_and_score(

@@ -146,7 +146,13 @@ def run(  # noqa: PLR0913 - one argument per option of the command
             started,
         )
         final = task.splits.final
-        show_dataset(final.train, final.validation, final.test, display)
+        show_dataset(
+            final.train,
+            final.validation,
+            final.test,
+            display,
+            held_out=settings.training.validation_fraction,
+        )
         display.metric = task.metric
         display.section("Search")
         result = _search(task, display, workers)

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 import pyarrow as pa
@@ -69,6 +69,23 @@ def is_known_name(column: str) -> bool:
     """Return whether a column name is typical of text or label columns."""
     names = (*TEXT_NAMES, *LABEL_NAMES, *WEAK_TEXT_NAMES, *WEAK_LABEL_NAMES, "id")
     return _plain_name(column) in names
+
+
+def with_full_names(columns: Sequence[str], options: ReadOptions) -> ReadOptions:
+    """Replace requested columns by those of the table that differ only in spaces at their ends."""
+
+    def full_name(requested: str) -> str:
+        same = [column for column in columns if column.strip() == requested.strip()]
+        return same[0] if requested not in columns and len(same) == 1 else requested
+
+    group, time = options.group_column, options.time_column
+    return replace(
+        options,
+        text_columns=tuple(map(full_name, options.text_columns)),
+        label_columns=tuple(map(full_name, options.label_columns)),
+        group_column=group and full_name(group),
+        time_column=time and full_name(time),
+    )
 
 
 def choose_by_name(
@@ -420,7 +437,9 @@ def _detect_label(
                 f"{name}: no labels, its only column is {_listing(names)}. "
                 "Expected a label for each text, such as a CSV with the columns text,label."
             )
-        raise DataError(f"{name}: no label column found. {_advice(names, '--label-column')}")
+        against = _reasons_against_labels(profiles, rows)
+        advice = _advice(names, "--label-column")
+        raise DataError(f"{name}: no label column found{against}. {advice}")
     best, *others = ranked
     close = [p for p in others if p.distinct <= _CLEAR_VALUES * best.distinct]
     if close:
@@ -430,14 +449,34 @@ def _detect_label(
 
 def _fits_labels(profile: _Profile, rows: int) -> bool:
     """Return whether the values of a column look like labels (few, short and repeated)."""
-    is_rare = 2 * profile.values < rows and not profile.is_list
-    if profile.distinct < 2 or is_rare or profile.length > _LABEL_LENGTH:
-        return False
-    if profile.is_date or profile.is_fraction or profile.is_address:
-        return False
-    if profile.separator is not None:
-        return True
-    return 2 * profile.distinct <= profile.values and 10 * profile.repeated >= 8 * profile.values
+    return _fault_as_labels(profile, rows) is None
+
+
+def _fault_as_labels(profile: _Profile, rows: int) -> str | None:
+    """Return why the values of a column do not look like labels, or None if they do."""
+    if 2 * profile.values < rows and not profile.is_list:
+        return f"has {plural(profile.values, 'value')} in {plural(rows, 'row')}"
+    if profile.distinct < 2:
+        return "has only one value"
+    if profile.length > _LABEL_LENGTH:
+        return f"has values of {profile.length:.0f} characters on average"
+    kinds = {
+        "dates": profile.is_date,
+        "fractions": profile.is_fraction,
+        "addresses": profile.is_address,
+    }
+    if any(kinds.values()):
+        return f"holds {next(kind for kind, holds in kinds.items() if holds)}"
+    is_varied = 2 * profile.distinct > profile.values or 10 * profile.repeated < 8 * profile.values
+    if is_varied and profile.separator is None:
+        return f"has {profile.distinct:,} different values in {plural(profile.values, 'row')}"
+    return None
+
+
+def _reasons_against_labels(profiles: Sequence[_Profile], rows: int) -> str:
+    """Return why up to three columns hold no labels, as part of an error."""
+    reasons = [f"{p.name[:40]!r} {_fault_as_labels(p, rows)}" for p in profiles[:3]]
+    return f": {', '.join(reasons)}" if reasons else ""
 
 
 def _close_call(
@@ -477,4 +516,9 @@ def _listing(columns: Sequence[str]) -> str:
 
 
 def _short(column: str) -> str:
-    return column if len(column) <= 40 else column[:37] + "..."
+    return listed_column(column if len(column) <= 40 else column[:37] + "...")
+
+
+def listed_column(column: str) -> str:
+    """Format a column name for a list, with quotes if it begins or ends with a space."""
+    return column if column == column.strip() else repr(column)

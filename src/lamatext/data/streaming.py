@@ -28,7 +28,13 @@ from lamatext.data.dataset import Dataset
 from lamatext.data.duplicates import text_keys
 from lamatext.data.labels import ClassIndices, LabelEncoder, check_label_count
 from lamatext.data.read_options import ReadOptions
-from lamatext.data.readers.folder_reader import glob_files, is_glob, shards_in_folder, shards_table
+from lamatext.data.readers.folder_reader import (
+    check_one_kind,
+    glob_files,
+    is_glob,
+    shards_in_folder,
+    shards_table,
+)
 from lamatext.data.readers.input_files import decompressed_suffix, missing_file_error, read_chunks
 from lamatext.data.token_ids import Indices, TokenIds
 from lamatext.data.tokenizer import TokenizedTexts, make_tokenizer
@@ -228,6 +234,7 @@ def source_files(source: str) -> list[Path]:
                 f"{source}: a folder without Parquet or JSONL files cannot be streamed. Train "
                 "without --stream."
             )
+        check_one_kind(path, files)
         return files
     if path.is_file():
         return [path]

@@ -254,13 +254,14 @@ def _label_kind(label: object, position: int) -> str:
 
 
 def warn_of_empty_texts(texts: list[str]) -> None:
-    """Warn about empty input texts, whose predictions only reflect the label frequencies."""
+    """Warn about empty input texts, whose predictions are not based on any word."""
     rows = [row for row, text in enumerate(texts) if isinstance(text, str) and not text.strip()]
     if rows:
         places = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
         places, is_or_are = (f"row {places}", "is") if len(rows) == 1 else (f"rows {places}", "are")
+        not_based = "its prediction is" if len(rows) == 1 else "their predictions are"
         warnings.warn(
             f"{len(rows):,} of {plural(len(texts), 'text')} {is_or_are} empty ({places}, counted "
-            "from 0): the prediction only says which label is frequent.",
+            f"from 0): {not_based} not based on any word.",
             stacklevel=3,
         )

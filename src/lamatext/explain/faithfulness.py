@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lamatext.data.text_encoder import Encoder
 from lamatext.data.token_ids import FIRST_WORD, UNK, Ids
 from lamatext.data.tokenizer import Span
-from lamatext.errors import DataError, MissingExtraError, percent, require
+from lamatext.errors import DataError, MissingExtraError, number_range, percent, require
 from lamatext.explain.contributions import MAX_OCCLUSIONS, Floats, batches, without
 from lamatext.explain.explanation import Explanation
 from lamatext.explain.integrated_gradients import integrated_gradients
@@ -77,7 +77,7 @@ class Estimate(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.value:.2f} ({number_range(self.low, self.high, 2)})"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ class Faithfulness:
         words = phrases.get(name, f"first (by {name})")
         return (
             f"For this model, removing the {percent(VERDICT_SHARE, 0)} {words} words "
-            f"lowers the predicted probability by {order.drop}, removing random words by "
+            f"lowers the predicted probability by {order.drop.value:.2f} (95 % interval "
+            f"{number_range(order.drop.low, order.drop.high, 2)}), removing random words by "
             f"{self.orders[RANDOM].drop.value:.2f}: {self._judgement(name)}."
         )
 

@@ -25,7 +25,7 @@ from lamatext.saved.format import (
     FILES,
     GRAPH,
     STAGING,
-    WEIGHTS,
+    folder_size,
     load_config,
     model_hash,
     tokenizer_settings,
@@ -46,7 +46,7 @@ class FolderExport:
 
     folder: Path
     storage: Storage
-    bytes_before: int  # of the files that hold weights
+    bytes_before: int  # see ``folder_size``
     bytes_after: int
     parity: Parity
 
@@ -86,7 +86,7 @@ def export_folder(folder: Path, out: Path, *, storage: Storage | None = None) ->
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise
-    return FolderExport(out, storage, weight_bytes(folder), weight_bytes(out), parity)
+    return FolderExport(out, storage, folder_size(folder), folder_size(out), parity)
 
 
 def check_export_folder(out: Path) -> None:
@@ -101,12 +101,6 @@ def _is_free(out: Path) -> bool:
         return False
     names = {path.name for path in out.iterdir()}
     return not names or (STAGING in names and names <= {STAGING, *FILES} - {CONFIG})
-
-
-def weight_bytes(folder: Path) -> int:
-    """Return the size in bytes of a folder's weights and ONNX graph, before or after an export."""
-    files = [folder / WEIGHTS, folder / GRAPH]
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _reference(folder: Path, model: SavedModel) -> Predictor:

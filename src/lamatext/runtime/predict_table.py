@@ -81,8 +81,9 @@ def warn_of_empty_rows(count: int) -> None:
     """Warn about the ``count`` empty texts in a table of predictions, if there are any."""
     if count:
         warnings.warn(
-            f"{plural(count, 'text is', 'texts are')} empty: the prediction only says which label "
-            "is frequent.",
+            f"{plural(count, 'text is', 'texts are')} empty: "
+            f"{'its prediction is' if count == 1 else 'their predictions are'} not based on any "
+            "word.",
             stacklevel=3,
         )
 

@@ -62,7 +62,7 @@ class TextAssessment(NamedTuple):
     outlier_score: float | None  # None: the model has no statistics of validation texts
     words: int
     unknown_words: int
-    empty: bool  # no characters but white space: the prediction only says which label is frequent
+    empty: bool  # only white space, so that the prediction does not depend on any word
 
 
 class Assessments(NamedTuple):

@@ -264,8 +264,12 @@ def ngrams_file(folder: Path, config: Config) -> Path | None:
 
 
 def folder_size(folder: Path) -> int:
-    """Return the total size in bytes of the files that belong to a saved model folder."""
-    return sum((folder / name).stat().st_size for name in FILES if (folder / name).is_file())
+    """Return the size in bytes of the files in a saved model folder that prediction may need.
+
+    The metrics and the model card do not count: they grow when the model is scored.
+    """
+    files = (folder / name for name in FILES if name not in (METRICS, CARD))
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def model_hash(folder: Path, config: Config) -> str:

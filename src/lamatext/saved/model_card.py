@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lamatext.data.column_detection import listed_column
 from lamatext.data.read_options import source_title
-from lamatext.errors import percent, plural
+from lamatext.errors import number_range, percent, percent_range, plural
 from lamatext.metrics import accuracy_interval
 from lamatext.settings import has_effect
 
@@ -118,7 +119,8 @@ def _score(name: str, value: float) -> str:
 
 
 def _interval(name: str, interval: Iterable[float]) -> str:
-    return " to ".join(_score(name, end) for end in interval)
+    low, high = interval
+    return percent_range(low, high) if name == "accuracy" else number_range(low, high)
 
 
 def _folds(metrics: Mapping[str, Any]) -> int:
@@ -195,8 +197,8 @@ def _unsure(unsure: Mapping[str, float] | None) -> str:
         "## When it is unsure\n\n"
         f"Below a probability of {percent(unsure['threshold'], 2)} it is unsure. On "
         f"{plural(int(unsure['texts']), 'text')} it answered {percent(unsure['answered'])}, with "
-        f"an accuracy of {percent(unsure['accuracy'])} (95 % interval {percent(unsure['low'])} to "
-        f"{percent(unsure['high'])})."
+        f"an accuracy of {percent(unsure['accuracy'])} (95 % interval "
+        f"{percent_range(unsure['low'], unsure['high'])})."
     )
 
 
@@ -251,12 +253,17 @@ def data_facts(data: Mapping[str, Any]) -> dict[str, str]:
             numbers[_DATA_NAMES.get(name, name.replace("_", " "))] = (
                 f"{count:,}" if isinstance(count, int) else count
             )
+    is_held_out = data.get("test_texts") and not data.get("validation_texts")
+    if is_held_out and "training texts" in numbers:
+        numbers["training texts"] = f"{numbers['training texts']}, some of them for validation"
     if data.get("folds"):
         numbers["scored by"] = f"{data['folds']}-fold cross-validation"
     for part in ("text", "label"):
         columns = layout.get(f"{part}_columns", [])
         if columns:
-            numbers[f"column{'s' if len(columns) > 1 else ''} of the {part}s"] = ", ".join(columns)
+            numbers[f"column{'s' if len(columns) > 1 else ''} of the {part}s"] = ", ".join(
+                map(listed_column, columns)
+            )
     details = {
         "label separator": layout.get("label_separator"),
         "labels that differ only in case or spaces": layout.get("merge_labels") and "merged",

@@ -18,9 +18,12 @@ from lamatext.label_thresholds import LabelThresholds
 from lamatext.outliers import outlier_json
 from lamatext.runtime.predictor import TextAssessment
 from lamatext.serve.http_errors import MEDIA_TYPE
+from lamatext.settings import did_you_mean
 
 MAX_TOP_K = 1000
 LARGE_BODY = 16_384  # bytes; a larger body is checked for its structure before it is parsed
+MAX_FIELD_NAME = 60  # characters of an unknown field's name in an error
+TEXT_FIELDS = 'Send {"text": "…"} or {"texts": ["…", …]}'
 FIELD_STRINGS = 16  # strings of a body that are not texts: field names and the model
 
 SECURED_PATHS = ("/predict", "/explain", "/metrics")
@@ -100,7 +103,7 @@ async def read_request(request: Request, schema: type[Body], limits: Limits) -> 
     try:
         body = schema.model_validate_json(raw)
     except ValidationError as error:
-        raise _invalid_body(error) from None
+        raise _invalid_body(error, schema) from None
     _check_fields(body)
     _check_sizes(body, limits)
     return body
@@ -209,17 +212,23 @@ def _check_structure(raw: bytes, limits: Limits) -> None:
         )
 
 
-def _invalid_body(error: ValidationError) -> HTTPException:
+def _invalid_body(error: ValidationError, schema: type[TextRequest]) -> HTTPException:
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         return HTTPException(400, f"the body is not JSON: {first['msg']}.")
-    field = ".".join(str(part) for part in first["loc"]) or "the body"
+    if not first["loc"]:
+        return HTTPException(422, f"the body is not a JSON object. {TEXT_FIELDS}.")
+    field = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        names, short = list(schema.model_fields), field[:MAX_FIELD_NAME]
+        detail = f"unknown field {short!r}.{did_you_mean(short, names)} Known: {', '.join(names)}."
+        return HTTPException(422, detail)
     return HTTPException(422, f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}.")
 
 
 def _check_fields(body: TextRequest) -> None:
     if body.text is None and body.texts is None:
-        raise HTTPException(422, 'send "text": "…" or "texts": ["…", …].')
+        raise HTTPException(422, f"{TEXT_FIELDS}.")
     if body.text is not None and body.texts is not None:
         raise HTTPException(422, 'send either "text": "…" or "texts": ["…", …], not both.')
     if any(getattr(body, field) is None for field in body.model_fields_set):

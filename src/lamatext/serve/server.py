@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import logging
+import os
 import signal
 import socket
 import struct
@@ -271,9 +272,16 @@ def open_listener(host: str, port: int, *, backlog: int = BACKLOG) -> socket.soc
         return socket.create_server((host, port), family=family, backlog=backlog)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}. "
+            f"cannot listen on {host}, port {port}: {_reason(error)}. "
             "Choose another with --host and --port; --port 0 takes any free port."
         ) from error
+
+
+def _reason(error: OSError) -> str:
+    """Return why a socket cannot listen, without the address that Python adds to the message."""
+    if error.errno is None or isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 def open_listeners(host: str, port: int, count: int, *, backlog: int) -> list[socket.socket]:

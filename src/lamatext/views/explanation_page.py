@@ -14,7 +14,7 @@ from markupsafe import Markup
 from lamatext.atomic_write import write_text
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import source_title
-from lamatext.errors import percent, plural
+from lamatext.errors import number_range, percent, percent_range, plural
 from lamatext.explain.contributions import Floats
 from lamatext.explain.explanation import Explanation, Label
 from lamatext.runtime.predictor import Predictor
@@ -104,11 +104,11 @@ def write_test_page(folder: Path, test: Dataset, scores: Mapping[str, Any], out:
     part, tested = "test", plural(scores["texts"], "text" if scores["folds"] else "test text")
     if "micro_f1" in scores:
         low, high = scores["micro_f1_interval"]
-        f1 = f"{scores['micro_f1']:.3f} ({low:.3f} to {high:.3f})"
+        f1 = f"{scores['micro_f1']:.3f} ({number_range(low, high)})"
         correct = f"has a micro-F1 of {f1} on {tested}"
     else:
         low, high = scores["accuracy_interval"]
-        share = f"{percent(scores['accuracy'])} ({percent(low)} to {percent(high)})"
+        share = f"{percent(scores['accuracy'])} ({percent_range(low, high)})"
         correct = f"labels {share} of {tested} correctly"
     if scores["folds"]:
         part = "training"

@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ MONTHS = (
 NGRAMS_ALONE = (
     "The model decides by its n-grams alone: its network has weight 0, so attention has no effect."
 )
+_ENDS_IN_NUMBER = re.compile(r"(^|\s)[-+−]?[\d.]*\d\s?%?$")
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
@@ -82,10 +84,13 @@ def share(value: float) -> str:
 
 
 def probability(value: float) -> str:
-    """Format a probability for display, such as ``77.4 %``, ``< 0.1 %`` or ``> 99.9 %``."""
-    if 0 < value < 0.0005:
+    """Format a probability for display, such as ``77.4 %``, ``< 0.1 %`` or ``> 99.9 %``.
+
+    A model is never certain: its 0 and 1 are rounded.
+    """
+    if value < 0.0005:
         return "< 0.1 %"
-    return "> 99.9 %" if 0.9995 <= value < 1 else percent(value)
+    return "> 99.9 %" if value >= 0.9995 else percent(value)
 
 
 def points(difference: float) -> str:
@@ -144,7 +149,7 @@ def accuracy_comparison(own: tuple[str, float], other: tuple[str, float], texts:
     if not gap:
         return f"{own[0]} and {other[0]} are equally accurate."
     error = 1.96 * math.sqrt(2 * own[1] * (1 - own[1]) / texts)
-    chance = f"; with {plural(texts, 'test text')}, such a small difference can be due to chance"
+    chance = f"; with {plural(texts, 'text')}, this difference can be due to chance"
     return f"{ahead} is ahead of {behind} by {100 * gap:.1f} points{chance if gap < error else ''}."
 
 
@@ -154,5 +159,9 @@ def label_names(labels: Iterable[str]) -> str:
 
 
 def listed_label(label: str) -> str:
-    """Format a label for a comma-separated list, with quotes if necessary."""
-    return label if label == label.strip() and label and "," not in label else repr(label)
+    """Format a label for a list or before a number, with quotes if it could be misread there.
+
+    These are labels with commas, with spaces at their ends, and numbers such as ``3`` or ``Q 3``.
+    """
+    is_clear = label == label.strip() and label and "," not in label
+    return label if is_clear and not _ENDS_IN_NUMBER.search(label) else repr(label)

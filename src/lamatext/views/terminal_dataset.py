@@ -24,19 +24,26 @@ def show_dataset(
     progress: Progress,
     *,
     folds: int = 0,
+    held_out: float = 0.0,
 ) -> Summary:
     """Print a summary of a dataset to the terminal: columns, split sizes and statistics.
 
-    ``folds`` is the number of cross-validation folds, or 0 if there is a test set. The summary is
-    returned, too.
+    The summary is returned, too.
+
+    Args:
+        train: the training set.
+        validation: the validation set, or None if there is none.
+        test: the test set.
+        progress: where to print.
+        folds: number of cross-validation folds, or 0 if there is a test set.
+        held_out: the share of the training texts that are held out for validation if there is
+            neither a validation set nor a cross-validation.
     """
     progress.section("Data")
     show_reading(train, progress)
     for hint in label_hints(train):
         progress.note(hint.text)
-    validating = "" if validation is None else f", {plural(len(validation), 'validation text')}"
-    testing = "" if folds else f", {plural(len(test), 'test text')}"
-    progress.note(f"{plural(len(train), 'training text')}{validating}{testing}")
+    progress.note(_part_sizes(train, validation, None if folds else test, held_out))
     if folds:
         progress.note(
             f"too few texts to hold some out for testing: the scores are from {folds}-fold "
@@ -46,6 +53,17 @@ def show_dataset(
     for line in summary_lines(summary):
         progress.note(line)
     return summary
+
+
+def _part_sizes(
+    train: Dataset, validation: Dataset | None, test: Dataset | None, held_out: float
+) -> str:
+    sizes = plural(len(train), "training text")
+    if validation is not None:
+        sizes += f", {plural(len(validation), 'validation text')}"
+    elif test is not None and held_out:
+        sizes += f" ({100 * held_out:g} % of them for validation)"
+    return sizes if test is None else f"{sizes}, {plural(len(test), 'test text')}"
 
 
 def overlap_warning(summary: Summary) -> str | None:

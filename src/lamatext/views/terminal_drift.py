@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from lamatext.errors import percent, plural
+from lamatext.errors import percent, percent_range, plural
 from lamatext.input_drift import Drift
 from lamatext.views.terminal_table import TerminalTable
 
@@ -18,7 +18,7 @@ def show_drift(console: Console, drift: Drift) -> None:
             share.name if number < 2 else f"label {share.name}",
             percent(share.validation),
             percent(share.new),
-            f"{percent(share.low)} to {percent(share.high)}",
+            percent_range(share.low, share.high),
             "changed" if share.has_changed else "",
         )
         for number, share in enumerate(shown)
@@ -33,6 +33,11 @@ def show_drift(console: Console, drift: Drift) -> None:
         console.print(
             f"({plural(len(by_change) - MAX_LABELS, 'more label')}, whose share changed less)"
         )
+    console.print(
+        "\nThe interval is that of one share in these texts. A share is marked as changed if its "
+        "difference is more than chance explains, which also depends on the number of validation "
+        f"texts and on comparing {len(drift.shares)} shares at once."
+    )
     changed = sum(share.has_changed for share in drift.shares)
     console.print(
         f"\n{changed} of {len(drift.shares)} shares changed more than chance explains."

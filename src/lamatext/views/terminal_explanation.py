@@ -22,6 +22,7 @@ from lamatext.explain.explanation import Explanation, Label
 from lamatext.views.formatting import (
     NGRAMS_ALONE,
     label_names,
+    listed_label,
     one_line,
     probability,
     share,
@@ -94,9 +95,10 @@ def show_explanation(
 
 def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
     """Yield terminal lines that explain the prediction for an example text."""
-    predicted = ", ".join(map(str, explanation.predicted_labels)) or "no label"
-    is_correct = sorted(predicted.split(", ")) == sorted((label or "no label").split(", "))
-    outcome = "" if is_correct else f", but it is labelled {label or 'with none'}"
+    names = [*map(str, explanation.predicted_labels)]
+    is_correct = sorted(", ".join(names).split(", ")) == sorted(label.split(", "))
+    predicted = ", ".join(map(listed_label, names)) or "no label"
+    outcome = "" if is_correct else f", but it is labelled {_example_label(explanation, label)}"
     text = one_line(" ".join(explanation.text.split()))
     short = text if len(text) <= EXAMPLE_LENGTH else f"{text[: EXAMPLE_LENGTH - 1]}…"
     yield f"“{short}”"
@@ -107,6 +109,12 @@ def example_lines(explanation: Explanation, label: str) -> Iterator[str]:
         because = f"for {_label(explanation, explanation.best)}: {because}"
     first = f"{predicted} {chance}".rstrip()
     yield one_line(f"{first}{outcome}{f' — {because}' if because else ''}")
+
+
+def _example_label(explanation: Explanation, label: str) -> str:
+    if explanation.thresholds is not None:  # several labels, joined by commas
+        return label or "with none"
+    return listed_label(label)
 
 
 def _headline(explanation: Explanation) -> Text:
@@ -224,4 +232,4 @@ def _shade(palette: Palette, strength: float) -> Style:
 
 
 def _label(explanation: Explanation, column: int) -> str:
-    return one_line(str(explanation.labels[column]))
+    return one_line(listed_label(str(explanation.labels[column])))

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from lamatext.errors import percent, plural
+from lamatext.errors import number_range, percent, percent_range, plural
 from lamatext.explain.faithfulness import Faithfulness
 from lamatext.metrics import (
     AnyScores,
@@ -58,7 +58,7 @@ def show_scores(
         return
     console.print(
         f"accuracy {percent(scores.accuracy)} (95 % interval "
-        f"{_percentages(scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f}"
+        f"{percent_range(*scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f}"
         f"{_macro_f1_interval(scores)}, "
         f"calibration error {percent(scores.calibration_error)}, log loss {scores.log_loss:.3f}\n"
         f"{plural(scores.texts, 'text')}, {texts_per_second:,.0f} texts/s\n"
@@ -75,7 +75,7 @@ def show_scores(
 
 def _macro_f1_interval(scores: Scores) -> str:
     interval = scores.macro_f1_interval
-    return "" if interval is None else f" ({_decimals(interval)})"
+    return "" if interval is None else f" ({number_range(*interval)})"
 
 
 def scores_sentence(scores: AnyScores, *, is_seen: bool = False) -> str:
@@ -92,12 +92,12 @@ def scores_sentence(scores: AnyScores, *, is_seen: bool = False) -> str:
     if isinstance(scores, MultiLabelScores):
         return (
             f"micro-F1 {scores.micro_f1:.3f} (95 % interval "
-            f"{_decimals(scores.micro_f1_interval)}), macro-F1 {scores.macro_f1:.3f} on "
+            f"{number_range(*scores.micro_f1_interval)}), macro-F1 {scores.macro_f1:.3f} on "
             f"{plural(scores.texts, 'test text')}."
         )
     return (
         f"accuracy {percent(scores.accuracy)} (95 % interval "
-        f"{_percentages(scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f} on "
+        f"{percent_range(*scores.accuracy_interval)}), macro-F1 {scores.macro_f1:.3f} on "
         f"{plural(scores.texts, 'test text')}."
     )
 
@@ -106,11 +106,11 @@ def _show_multi_label_scores(
     console: Console, scores: MultiLabelScores, texts_per_second: float
 ) -> None:
     console.print(
-        f"micro-F1 {scores.micro_f1:.3f} (95 % interval {_decimals(scores.micro_f1_interval)}), "
-        f"macro-F1 {scores.macro_f1:.3f}, mean average precision "
-        f"{scores.mean_average_precision:.3f}, subset accuracy {percent(scores.subset_accuracy)}, "
-        f"Hamming loss {scores.hamming_loss:.4f}, calibration error "
-        f"{percent(scores.calibration_error)}\n"
+        f"micro-F1 {scores.micro_f1:.3f} (95 % interval "
+        f"{number_range(*scores.micro_f1_interval)}), macro-F1 {scores.macro_f1:.3f}, "
+        f"mean average precision {scores.mean_average_precision:.3f}, "
+        f"subset accuracy {percent(scores.subset_accuracy)}, Hamming loss "
+        f"{scores.hamming_loss:.4f}, calibration error {percent(scores.calibration_error)}\n"
         f"{plural(scores.texts, 'text')}, {texts_per_second:,.0f} texts/s\n"
     )
     rows = [
@@ -135,7 +135,7 @@ def show_threshold(console: Console, point: CoveragePoint, target: float, texts:
         f"\nTarget accuracy {percent(target)}: answer if the probability is at least "
         f"{percent(point.threshold, 2)}, otherwise unsure.\n"
         f"Of {plural(texts, 'text')} {percent(point.answered)} are answered, with an accuracy of "
-        f"{percent(point.accuracy)} (95 % interval {percent(point.low)} to {percent(point.high)}, "
+        f"{percent(point.accuracy)} (95 % interval {percent_range(point.low, point.high)}, "
         "which allows for choosing the threshold on the same texts)."
     )
 
@@ -163,8 +163,7 @@ def show_faithfulness(console: Console, faithfulness: Faithfulness) -> None:
     columns = ("words ranked by", "comprehensiveness", "sufficiency", *curves)
     console.print(TerminalTable(columns, rows))
     console.print(
-        "Higher comprehensiveness and lower sufficiency are better; "
-        "[ ] is the 95 % confidence interval.",
+        "Higher comprehensiveness and lower sufficiency are better; 95 % intervals in brackets.",
         markup=False,
     )
     console.print(f"\n{faithfulness.verdict()}", markup=False)
@@ -226,8 +225,8 @@ def show_changes(console: Console, changes: Sequence["ScoreChange"]) -> None:
             f"{'old' if change.is_old else 'new'}: {terminal_text(change.data)}",
             f"{change.texts:,}",
             change.metric,
-            f"{percent(change.before)} ({_percentages(change.before_interval)})",
-            f"{percent(change.after)} ({_percentages(change.after_interval)})",
+            f"{percent(change.before)} ({percent_range(*change.before_interval)})",
+            f"{percent(change.after)} ({percent_range(*change.after_interval)})",
         )
         for change in changes
     ]
@@ -250,16 +249,8 @@ def _score(name: str, value: float) -> str:
 def _row_interval(row: "LeaderboardRow", texts: int, folds: int) -> str:
     """Format the 95 % confidence interval of the score in a leaderboard row."""
     if row.micro_f1_interval is not None:
-        return _decimals(row.micro_f1_interval)
-    return _percentages(accuracy_interval(row.accuracy, texts, folds))
-
-
-def _decimals(interval: tuple[float, float]) -> str:
-    return f"{interval[0]:.3f}–{interval[1]:.3f}"
-
-
-def _percentages(interval: tuple[float, float]) -> str:
-    return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f} %"
+        return number_range(*row.micro_f1_interval)
+    return percent_range(*accuracy_interval(row.accuracy, texts, folds))
 
 
 def _leaderboard_summary(rows: Sequence["LeaderboardRow"], texts: int, folds: int) -> str:
@@ -304,7 +295,7 @@ def _show_reliability(
     rows = []
     for confidence, accuracy, texts in groups:
         low, high = wilson_interval(accuracy, texts)
-        interval = f"{percent(low)} to {percent(high)}"
+        interval = percent_range(low, high)
         rows.append((percent(confidence), percent(accuracy), interval, f"{texts:,}"))
     columns = ("probability", "accuracy", "95 % interval", counted)
     console.print(TerminalTable(columns, rows))
@@ -326,7 +317,7 @@ def _show_coverage(console: Console, coverage: Sequence[CoveragePoint]) -> None:
             percent(point.answered),
             probability(point.threshold),
             percent(point.accuracy),
-            f"{percent(point.low)} to {percent(point.high)}",
+            percent_range(point.low, point.high),
         )
         for point in dict.fromkeys(reversed(nearest))
     ]

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lamatext.errors import percent, plural
 from lamatext.suspect_labels import IMPROBABLE, Suspect, SuspectSearch
-from lamatext.views.formatting import one_line, probability
+from lamatext.views.formatting import listed_label, one_line, probability
 
 SHOWN = 5
 TEXT_LENGTH = 140  # characters of a text that are shown
@@ -41,6 +41,10 @@ def show_suspects(
         counts.append(
             f"{plural(search.unchecked, 'text')} could not be checked: no other text has the label"
         )
+    if search.suspects and not any(suspect.is_label_suspect for suspect in search.suspects):
+        counts.append(
+            "No label is suspect; look at the unusual texts, but keep those that are right"
+        )
     for line in counts:
         console.print(line, markup=False)
     shown = [pair for pair in zip(search.suspects, rows, strict=True) if pair[0].is_label_suspect]
@@ -55,12 +59,13 @@ def _show_suspect(console: Console, suspect: Suspect, row: Mapping[str, object])
     if suspect.label_probability is not None and suspect.suggestion_probability is not None:
         values = suspect.label_probability, suspect.suggestion_probability
         chances = [f" {probability(value)}" for value in values]
-    title = f"row {row['row']}: {suspect.label}{chances[0]} → {suspect.suggestion}{chances[1]}"
+    given, suggested = listed_label(suspect.label), listed_label(suspect.suggestion)
+    title = f"row {row['row']}: {given}{chances[0]} → {suggested}{chances[1]}"
     console.print(Text(one_line(title), style="bold" if console.is_terminal else ""))
     text = one_line(" ".join(suspect.explanation.text.split()))
     short = text if len(text) <= TEXT_LENGTH else f"{text[: TEXT_LENGTH - 1]}…"
     words = ", ".join(suspect.supporting_words)
-    lines = [f"“{short}”", *([f"words for {suspect.suggestion}: {words}"] if words else [])]
+    lines = [f"“{short}”", *([f"words for {suggested}: {words}"] if words else [])]
     if suspect.duplicate is not None:
         lines.append(str(row["reason"]))
     for line in lines:

@@ -84,9 +84,7 @@ class TrialDisplay(Progress):
         for trial in trials:
             if trial.state != RUNNING and trial.number not in self._shown:
                 self._shown.add(trial.number)
-                number, *cells = trial_cells(trial, self.metric)
-                numbers = ", ".join(filter(None, cells))
-                self.note(f"trial {number}: {numbers}; {describe_settings(trial)}")
+                self.note(trial_line(trial, self.metric))
 
     def _render(self) -> Group:
         left = max(0.0, self._deadline - time.monotonic())
@@ -128,15 +126,25 @@ def trial_cells(trial: Trial, metric: str) -> tuple[str, ...]:
     )
 
 
+def trial_line(trial: Trial, metric: str) -> str:
+    """Format a tuning trial as one line, in which each number is named."""
+    number, state, share, score, size, latency, seconds = trial_cells(trial, metric)
+    facts = [
+        state,
+        f"{metric} {score}" if score else "",
+        f"with {share} of the texts" if share and trial.share < 1 else "",
+        size,
+        f"{latency} per text" if latency else "",
+        f"in {seconds}" if seconds else "",
+    ]
+    return f"trial {number}: {', '.join(filter(None, facts))}; {describe_settings(trial)}"
+
+
 def describe_settings(trial: Trial) -> str:
-    """Format the settings of a tuning trial as one line of text."""
+    """Format the settings of a tuning trial as one line of text, as --set accepts them."""
     if trial.is_default:
         return f"default recipe, seed {trial.seed}"
-    pairs = [(name.partition("."), value) for name, value in trial.settings.items()]
-    return " ".join(
-        f"{'ngrams.' if table == 'ngrams' else ''}{name}={_value(value)}"
-        for (table, _, name), value in pairs
-    )
+    return " ".join(f"{name}={_value(value)}" for name, value in trial.settings.items())
 
 
 def _value(value: Any) -> str:
@@ -160,8 +168,10 @@ def front_cells(trial: Trial, chosen: Trial, metric: str) -> tuple[str, ...]:
 
 def show_front(console: Console, front: Sequence[Trial], chosen: Trial, metric: str) -> None:
     """Print the Pareto front of tuning trials by score, size and latency."""
-    console.print("Pareto front: no other trial is better in score, size and latency at once")
     trials = front_and_chosen(front, chosen)
+    console.print("Pareto front: no other trial is better in score, size and latency at once")
+    if len(trials) > len(front):
+        console.print(f"The last row is the chosen trial {chosen.number}, which is not on it")
     columns = ("trial", f"validation {metric}", *COLUMNS[4:6])
     console.print(TerminalTable(columns, [front_cells(trial, chosen, metric) for trial in trials]))
     console.print("\nSettings of these trials")
@@ -183,10 +193,11 @@ def write_tuning_page(
         metric=metric,
         choice=choice,
         charts=[
-            _chart(trials, front, metric, "size"),
-            _chart(trials, front, metric, "latency"),
+            _chart(trials, choice.trial, metric, "size"),
+            _chart(trials, choice.trial, metric, "latency"),
         ],
         columns=COLUMNS,
+        front_size=len(front),
         front=[
             (front_cells(trial, choice.trial, metric), describe_settings(trial))
             for trial in front_and_chosen(front, choice.trial)
@@ -196,26 +207,30 @@ def write_tuning_page(
     write_text(out, page)
 
 
-def _chart(trials: Sequence[Trial], front: Sequence[Trial], metric: str, cost: str) -> Chart:
+def _chart(trials: Sequence[Trial], chosen: Trial, metric: str, cost: str) -> Chart:
+    """Return the chart of score over size or latency, with a ring around the chosen trial."""
     scale, unit = 1.0, "ms"
     if cost == "size":
         is_small = max((trial.bytes or 0 for trial in trials), default=0) < 1e6
         scale, unit = (1e3, "kB") if is_small else (1e6, "MB")
 
-    def points(chosen: Sequence[Trial]) -> list[tuple[float, float]]:
-        costs = [((t.bytes if cost == "size" else t.latency_ms) or 0) / scale for t in chosen]
-        return sorted(zip(costs, [t.score or 0.0 for t in chosen], strict=True))
+    def points(shown: Sequence[Trial]) -> list[tuple[float, float]]:
+        costs = [((t.bytes if cost == "size" else t.latency_ms) or 0) / scale for t in shown]
+        return sorted(zip(costs, [t.score or 0.0 for t in shown], strict=True))
 
+    front = pareto_front(trials)
     others = [trial for trial in finished_trials(trials) if trial not in front]
     everything = points([*others, *front])
     lines = [
+        _dots("chosen trial", points([chosen]), kind=2, radius=9.5),
         _dots("Pareto front", points(front), kind=1, radius=5.5),
         _dots("other trials", points(others), kind=4, radius=3.0),
     ]
     return Chart(
         f"chart-{cost}",
         f"{metric} and {cost}",
-        f"{plural(len(front), 'trial')} on the Pareto front, {plural(len(others), 'other')}.",
+        f"{plural(len(front), 'trial')} on the Pareto front, {plural(len(others), 'other')}. "
+        f"Trial {chosen.number} was chosen.",
         value_axis(f"{cost}, {unit}", [x for x, _ in everything]),
         value_axis(
             f"validation {metric}",

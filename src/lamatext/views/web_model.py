@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lamatext.data.text_encoder import TextEncoder
-from lamatext.errors import ModelError, percent, plural
+from lamatext.errors import ModelError, number_range, percent, percent_range, plural
 from lamatext.ngrams.model import ngram_specs
 from lamatext.saved.format import (
     WEIGHTS,
@@ -82,11 +82,11 @@ def model_summary(folder: Path) -> dict[str, Any]:
     if "micro_f1" in test:
         facts.append(
             f"Micro-F1 {test['micro_f1']:.3f}"
-            f"{_interval(test, 'micro_f1', '{:.3f}'.format)} on {count}{validated}"
+            f"{_interval(test, 'micro_f1', number_range)} on {count}{validated}"
         )
     elif "accuracy" in test:
         facts.append(
-            f"Labels {percent(test['accuracy'])}{_interval(test, 'accuracy', percent)} of "
+            f"Labels {percent(test['accuracy'])}{_interval(test, 'accuracy', percent_range)} of "
             f"{count} correctly{validated}"
         )
     if "saved" in config:
@@ -99,11 +99,10 @@ def model_summary(folder: Path) -> dict[str, Any]:
     }
 
 
-def _interval(test: Mapping[str, Any], name: str, form: Callable[[float], str]) -> str:
+def _interval(test: Mapping[str, Any], name: str, form: Callable[[float, float], str]) -> str:
     if f"{name}_interval" not in test:
         return ""
-    low, high = map(form, test[f"{name}_interval"])
-    return f" ({low} to {high})"
+    return f" ({form(*test[f'{name}_interval'])})"
 
 
 def runs_in_page(folder: Path) -> bool:

@@ -129,6 +129,8 @@ def contribution_strength(explanation: Explanation, column: int) -> Floats:
 def missing_words(explanation: Explanation) -> str:
     """Return a note about a text without words to shade, or an empty string for other texts."""
     if explanation.is_empty:
-        return "The text is empty: the prediction only says which label is frequent."
+        return "The text is empty: its prediction is not based on any word."
     has_known_words = any(explanation.words) and bool(explanation.contributions.any())
-    return "" if has_known_words else "The model knows none of the words in this text."
+    if has_known_words:
+        return ""
+    return "The model knows none of the words in this text: its prediction does not depend on them."

@@ -78,7 +78,8 @@ def test_too_many_bad_rows_are_an_error_with_the_option_that_skips_them(tmp_path
     assert len(read(tmp_path, "a.csv", rows, 0.03)) == 97
     with pytest.raises(
         DataError,
-        match=r"3 of 100 rows cannot be used.*no label \(lines 99, 100, 101\)\. Correct.*-rows 3%",
+        match=r"3 of 100 rows cannot be used.*no label \(lines 99, 100, 101\)\. Texts were "
+        r"read from column 'text', labels from 'label'; --text-.* others\. Correct.*-rows 3%",
     ):
         read(tmp_path, "a.csv", rows, 0.01)
 

@@ -542,3 +542,19 @@ def test_a_line_separator_in_a_text_does_not_hide_the_table(tmp_path: Path) -> N
 
     assert dataset.texts[0].as_py() == "one\u2028two 0"
     assert dataset.layout.separator == "\t"
+
+
+@pytest.mark.parametrize("options", [{}, {"label_columns": ("Stars",)}])
+def test_an_error_about_columns_names_the_sheet_that_was_read(
+    tmp_path: Path, options: dict[str, tuple[str, ...]]
+) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    first, second = book.active, book.create_sheet("Reviews")
+    first.title = "Orders"
+    for number in range(30):
+        first.append([f"{number} nice words", f"{number} more words here"])
+        second.append([f"text {number}", number % 2])
+    book.save(tmp_path / "a.xlsx")
+
+    with pytest.raises(DataError, match=r"\. It was read from the sheet 'Orders', the first of 2 "):
+        load_dataset(str(tmp_path / "a.xlsx"), ReadOptions(**options))  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import pytest
 
 from lamatext.data.read_options import ReadOptions
 from lamatext.data.sources import has_test_split, load_dataset
+from lamatext.data.streaming import source_files
 from lamatext.errors import DataError
 
 
@@ -115,7 +116,7 @@ def test_an_empty_shard_is_skipped_with_a_note(tmp_path: Path, suffix: str) -> N
     dataset = load_dataset(str(tmp_path))
 
     assert len(dataset) == 1
-    assert f"a.{suffix}: an empty shard, skipped" in dataset.notes[0]
+    assert f"a.{suffix}: an empty shard, skipped" in dataset.notes[1]
 
 
 def test_only_empty_shards_are_an_error(tmp_path: Path) -> None:
@@ -150,3 +151,36 @@ def test_the_layout_of_shards_is_that_of_the_first(tmp_path: Path) -> None:
 
     assert dataset.texts.to_pylist() == ["Grüße", "schön"] * 2
     assert (dataset.layout.separator, dataset.layout.format) == (";", "csv")
+
+
+def test_a_folder_with_tables_of_several_kinds_is_refused(tmp_path: Path) -> None:
+    shard(tmp_path / "b.jsonl", [("one", "x")])
+    (tmp_path / "a.csv").write_text("text,label\ntwo,y\n")
+
+    for read_folder in (load_dataset, source_files):
+        with pytest.raises(
+            DataError, match=r"files of several kinds: b\.jsonl; a\.csv\. Name one of its files"
+        ):
+            read_folder(str(tmp_path))
+
+
+def test_files_of_other_splits_and_facts_in_json_are_not_of_another_kind(tmp_path: Path) -> None:
+    shard(tmp_path / "a.parquet", [("one", "x")])
+    (tmp_path / "test.csv").write_text("text,label\ntwo,y\n")
+    (tmp_path / "dataset_info.json").write_text("{}")
+
+    dataset = load_dataset(str(tmp_path))
+
+    assert dataset.texts.to_pylist() == ["one"]
+    assert dataset.notes[0] == (
+        "read 1 file of the folder: a.parquet; not read: dataset_info.json, test.csv"
+    )
+
+
+def test_the_shards_of_a_folder_are_listed_up_to_five(tmp_path: Path) -> None:
+    for number in range(7):
+        shard(tmp_path / f"{number}.jsonl", [(f"text {number}", "x")])
+
+    assert load_dataset(str(tmp_path)).notes[0] == (
+        "read 7 files of the folder: 0.jsonl, 1.jsonl, 2.jsonl, 3.jsonl, 4.jsonl and 2 more"
+    )

@@ -155,10 +155,11 @@ def _sheet_rows(
             if _is_table(first):
                 break
         if title is not None and len(sheets) > 1:
-            log.notes.append(
+            log.sheet = (
                 f"read from the sheet '{title}', the first of {len(sheets)} that is a table; to "
-                "read another one, save it as a file of its own"
+                "read another one, move it to the front or save it as a file of its own"
             )
+            log.notes.append(log.sheet)
         yield from rows
     except DataError:
         raise

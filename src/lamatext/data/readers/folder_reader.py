@@ -25,6 +25,7 @@ _SPLITS = ("train", "test", "valid", "validation", "dev", "val")
 _NOT_LABELS = frozenset({"unsup", *_SPLITS})  # the folder unsup of aclImdb has no labels
 _BATCH_FILES = 1000
 _BATCH_CHARACTERS = 1 << 24
+_MAX_LISTED = 5  # files in a message
 _SHARD_SUFFIXES = (".parquet", ".pq", ".jsonl", ".ndjson")
 
 
@@ -44,7 +45,11 @@ def folder_table(root: Path, split: str, options: ReadOptions) -> Table:
         return _label_folders_table(str(root), labels, options)
     shards = shards_in_folder(root, split)
     if shards:
-        return shards_table(str(root), shards, options)
+        if split == "train":
+            check_one_kind(root, shards)
+        table = shards_table(str(root), shards, options)
+        table.log.notes.insert(0, _describe_shards(root, shards))
+        return table
     raise DataError(_missing_split_message(root, split))
 
 
@@ -147,6 +152,46 @@ def shards_in_folder(folder: Path, split: str) -> list[Path]:
         return by_split
     held_out = tuple(f"{name}-" for name in _SPLITS if name != split)
     return [path for path in files if not path.name.startswith(held_out)]
+
+
+def check_one_kind(root: Path, shards: Sequence[Path]) -> None:
+    """Raise DataError if tables of another kind, which would not be read, lie beside the shards."""
+    others = _other_tables(root, shards)
+    if others and not all(path.name.startswith(f"{_SPLITS[0]}-") for path in shards):
+        raise DataError(
+            f"{root}: the folder has data files of several kinds: {_file_list(shards)}; "
+            f"{_file_list(others)}. Name one of its files, or a pattern such as "
+            f"'{root / ('*' + shards[0].suffix)}'."
+        )
+
+
+def _other_tables(root: Path, shards: Sequence[Path]) -> list[Path]:
+    """List the tables in a folder that are not among its shards and not of another split.
+
+    A JSON file may hold facts about the data, so it is not among them.
+    """
+    other_splits = tuple(f"{name}{end}" for name in _SPLITS for end in "-.")
+    tables = sorted(path for path in root.iterdir() if is_table_file(path))
+    return [
+        path
+        for path in tables
+        if path not in shards
+        and not path.name.startswith((".", *other_splits))
+        and decompressed_suffix(path) != ".json"
+    ]
+
+
+def _describe_shards(root: Path, shards: Sequence[Path]) -> str:
+    files = (path for path in sorted(root.iterdir()) if path.is_file())
+    others = [path for path in files if path not in shards and not path.name.startswith(".")]
+    ignored = f"; not read: {_file_list(others)}" if others else ""
+    return f"read {plural(len(shards), 'file')} of the folder: {_file_list(shards)}{ignored}"
+
+
+def _file_list(files: Sequence[Path]) -> str:
+    names = ", ".join(path.name for path in files[:_MAX_LISTED])
+    rest = len(files) - _MAX_LISTED
+    return f"{names} and {rest:,} more" if rest > 0 else names
 
 
 def _is_shard(path: Path) -> bool:

@@ -47,6 +47,8 @@ class ReadLog:
         self.notes: list[str] = []  # what was assumed, and why
         self.bad_rows = 0
         self.undecodable: set[int] = set()  # lines with bytes that are not in the encoding
+        self.columns = ""  # of texts and labels, for errors about empty values in them
+        self.sheet = ""  # which sheet of several was read, for errors about columns
         self.unit = "row"  # what ``line_of`` counts: "line" or "row"
         self.line_of: Callable[[int], int] | None = None  # of a row in the batch read last
         self._faults: dict[str, _Fault] = {}
@@ -126,13 +128,15 @@ class ReadLog:
         )  # fmt: skip
         if self.undecodable:
             hint += " If the file has another encoding, name it with --encoding."
+        is_blank = any(fault in self._faults for fault in ("no text", "no label"))
+        columns = f" {self.columns}." if is_blank and self.columns else ""
         needed = min(-(-self.bad_rows * 1000 // rows) / 10, 100)
         advice = "Correct these rows"
         if self.bad_rows < rows:
             advice += f", or skip them with --max-bad-rows {needed:g}%"
         raise DataError(
             f"{self.name}: {self.bad_rows:,} of {rows:,} rows cannot be used, more than the "
-            f"allowed {100 * self.max_bad_rows:g} %: {self.faults()}. {advice}.{hint}"
+            f"allowed {100 * self.max_bad_rows:g} %: {self.faults()}.{columns} {advice}.{hint}"
         )
 
     def _check_requested_encoding(self, rows: int) -> None:

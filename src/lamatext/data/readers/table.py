@@ -19,6 +19,7 @@ from lamatext.data.column_detection import (
     detect_text_by_content,
     explain_choice,
     label_separator,
+    with_full_names,
 )
 from lamatext.data.dataset import Dataset
 from lamatext.data.read_options import JOINT, MAX_RECORD, Layout, ReadOptions
@@ -39,6 +40,7 @@ DEFAULTS = ReadOptions()
 
 
 MAX_COLUMNS = 10_000
+_MAX_LISTED = 5  # columns in a message
 _NAMED_COLUMNS = ("csv", "tsv", "jsonl", "parquet", "xlsx")  # formats whose columns have names
 
 
@@ -103,13 +105,15 @@ class Table:
         if an output format is given that supports them.
         """
         batches = self._checked_batches(output_format)
-        texts = choose_text_by_name(self.columns, options, self.name)
+        options = with_full_names(self.columns, options)
+        with self._sheet_named():
+            texts = choose_text_by_name(self.columns, options, self.name)
         self._explain_choice(options, texts)
         if texts is None:
             first = next(batches)
             strings = with_strings(first, first.schema.names, self.name)
             rows = pa.Table.from_batches([strings])
-            with self._bad_rows_first(len(rows), batches):
+            with self._bad_rows_first(len(rows), batches), self._sheet_named():
                 detected = detect_text_by_content(rows, self.name)
             texts = detected.text_columns
             self.log.notes.extend(detected.reasons)
@@ -124,8 +128,9 @@ class Table:
         have several labels if the label column holds lists, if ``options.label_separator`` splits
         it, or if there is one 0/1 column per label.
         """
-        options = self._with_remembered_split(options)
-        texts, labels = choose_by_name(self.columns, options, self.name)
+        options = with_full_names(self.columns, self._with_remembered_split(options))
+        with self._sheet_named():
+            texts, labels = choose_by_name(self.columns, options, self.name)
         self._explain_choice(options, texts, labels)
         extra = [column for column in (options.group_column, options.time_column) if column]
         if texts and labels:
@@ -134,7 +139,7 @@ class Table:
         else:
             batches = self._read(None, all_lines=options.keep_lines)
             rows = pa.Table.from_batches([batch.rows for batch in batches] or [self._no_rows()])
-            with self._bad_rows_first(len(rows)):
+            with self._bad_rows_first(len(rows)), self._sheet_named():
                 detected = detect_by_content(rows, texts, labels, self.name, exclude=extra)
             texts, labels = detected.text_columns, detected.label_columns
             self.log.notes.extend(detected.reasons)
@@ -156,6 +161,7 @@ class Table:
         Columns that are not requested are detected by their names or by the first batch. The share
         of bad rows is checked at the end.
         """
+        options = with_full_names(self.columns, options)
         texts, labels = choose_by_name(self.columns, options, self.name)
         batches = self.batches(list(dict.fromkeys([*texts, *labels])) if texts and labels else None)
         used = rows = 0
@@ -202,6 +208,16 @@ class Table:
             self.log.check_bad_rows(rows + self.log.bad_rows)
             raise
 
+    @contextmanager
+    def _sheet_named(self) -> Iterator[None]:
+        """Add to an error about the table's columns which of several sheets was read."""
+        try:
+            yield
+        except DataError as error:
+            if self.log.sheet:
+                error.args = (f"{error} It was {self.log.sheet}.",)
+            raise
+
     def _with_remembered_split(self, options: ReadOptions) -> ReadOptions:
         """Add the training file's group and time columns to the options if the table has them."""
         remembered = options.remembered
@@ -232,6 +248,11 @@ class Table:
         self, texts: tuple[str, ...], labels: tuple[str, ...], options: ReadOptions
     ) -> Layout:
         log, remembered = self.log, options.remembered or Layout()
+        if log.format in _NAMED_COLUMNS:
+            log.columns = (
+                f"Texts were read from column {_quoted(texts)}, labels from {_quoted(labels)}; "
+                "--text-column and --label-column name others"
+            )
         return Layout(
             text_columns=texts,
             label_columns=labels,
@@ -315,7 +336,8 @@ def _usable_rows(
     separator = label_separator(all_labels) if is_joined else None
     log.check_bad_rows(used + log.bad_rows, separator)
     if not used:
-        raise DataError(f"{log.name}: no rows that can be used: {log.faults()}.")
+        columns = f" {log.columns}." if log.columns else ""
+        raise DataError(f"{log.name}: no rows that can be used: {log.faults()}.{columns}")
     return Dataset(
         texts=pa.chunked_array(texts, pa.large_string()),
         labels=all_labels,
@@ -391,7 +413,9 @@ def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def _quoted(names: Sequence[str]) -> str:
-    return " and ".join(f"'{name}'" for name in names)
+    rest = len(names) - _MAX_LISTED
+    quoted = [f"'{name}'" for name in names[:_MAX_LISTED]]
+    return " and ".join([*quoted, *([f"{rest} more"] if rest > 0 else [])])
 
 
 def string_batch(

@@ -11,7 +11,7 @@ from typing import Any
 
 from lamatext.atomic_write import write_text
 from lamatext.data.read_options import source_title
-from lamatext.errors import percent, plural
+from lamatext.errors import number_range, percent, percent_range, plural
 from lamatext.explain.faithfulness import GRADIENTS, RANDOM, VERDICT_SHARE, Order
 from lamatext.metrics import (
     ClassScores,
@@ -41,6 +41,7 @@ from lamatext.views.report.collect import (
 from lamatext.views.svg_charts import Chart, Line, count_axis, cut_axis, percent_axis, value_axis
 
 Values = dict[str, Any]
+MANY_SHARED = 0.01  # share of scored texts that are training texts, to warn about them
 LINE_KINDS = {"contribution": 1, "attention": 2, GRADIENTS: 3, RANDOM: 4}
 
 
@@ -116,12 +117,11 @@ def _training_text_headline(findings: Findings) -> Values:
     known = ""
     if "micro_f1_interval" in test:
         low, high = test["micro_f1_interval"]
-        known = f"a micro-F1 of {test['micro_f1']:.3f} (95 % confidence: {low:.3f} to {high:.3f})"
+        known = f"a micro-F1 of {test['micro_f1']:.3f} (95 % interval {number_range(low, high)})"
     elif "accuracy" in test and "accuracy_interval" in test:
         low, high = test["accuracy_interval"]
         known = (
-            f"an accuracy of {percent(test['accuracy'])} "
-            f"(95 % confidence: {percent(low)} to {percent(high)})"
+            f"an accuracy of {percent(test['accuracy'])} (95 % interval {percent_range(low, high)})"
         )
     return {"known": f"{known} {how}" if known else "", "figures": _costs(findings)}
 
@@ -184,9 +184,10 @@ def _concerns(findings: Findings) -> list[str]:
     summary, concerns = findings.data, []
     if findings.is_seen:
         concerns.append("the scored texts are the training texts, so the scores mean little")
-    if summary.in_both:
-        overlap = summary.in_both / max(summary.test_rows or 1, 1)
-        concerns.append(f"{percent(overlap)} of the scored texts are also training texts")
+    shared, scored = summary.in_both or 0, summary.test_rows or 0
+    if shared and shared >= MANY_SHARED * scored:
+        are = "is also a training text" if shared == 1 else "are also training texts"
+        concerns.append(f"{shared:,} of {plural(scored, 'scored text')} {are}")
     if summary.duplicates > 0.02 * summary.rows:
         concerns.append(f"{percent(summary.duplicates / summary.rows)} of the texts are duplicates")
     if findings.conflicts:
@@ -414,9 +415,9 @@ def calibration_section(findings: Findings) -> Values:
         up,
         [line],
         guide=((low, low), (high, high)) if low < high else (),
-        head=("predicted probability", "accuracy", "95 % confidence interval", counted),
+        head=("predicted probability", "accuracy", "95 % interval", counted),
         rows=[
-            (percent(c), percent(a), f"{percent(low)} to {percent(high)}", f"{n:,}")
+            (percent(c), percent(a), percent_range(low, high), f"{n:,}")
             for (c, a, n), (low, high) in zip(pairs, intervals, strict=True)
         ],
     )
@@ -446,7 +447,7 @@ def _coverage_chart(findings: Findings) -> Chart:
                 percent(point.answered, 0),
                 probability(point.threshold),
                 percent(point.accuracy),
-                f"{percent(point.low)} to {percent(point.high)}",
+                percent_range(point.low, point.high),
             )
             for point in points
         ],

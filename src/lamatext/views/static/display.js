@@ -10,10 +10,9 @@ const WEAKEST = 0.05; // words with a smaller share of the largest contribution 
 
 const share = value => (value >= 0.0095 || value === 0 ? value.toFixed(3) : String(Number(value.toPrecision(1))));
 export const signed = value => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
-/** A probability for people: "77.4 %", "< 0.1 %" or "> 99.9 %". */
+/** A probability for people: "77.4 %", "< 0.1 %" or "> 99.9 %", also if it is rounded to 0 or 1. */
 export const percent = value =>
-  value > 0 && value < 0.0005 ? "< 0.1 %"
-    : value >= 0.9995 && value < 1 ? "> 99.9 %" : `${(100 * value).toFixed(1)} %`;
+  value < 0.0005 ? "< 0.1 %" : value >= 0.9995 ? "> 99.9 %" : `${(100 * value).toFixed(1)} %`;
 export const argmax = values => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 
 /** The labels that a model gives a text: the most probable one, or those that reach their thresholds;
@@ -105,7 +104,7 @@ export function showBars(place, labels, probabilities, thresholds = null, withou
     }
     const figure = probabilities ? percent(probabilities[c]) : "–";
     if (thresholds) {
-      const mark = element("i", { className: "threshold", title: `threshold ${percent(thresholds[c])}` });
+      const mark = element("i", { className: "threshold", title: `threshold ${(100 * thresholds[c]).toFixed(1)} %` });
       mark.style.setProperty("--t", thresholds[c].toFixed(4));
       bar.append(mark);
     }
@@ -208,7 +207,9 @@ export function showWord(place, explanation, view, t, without) {
 /** Remarks for outliers, for texts without known words, and for long texts. */
 export function noteOf({ spans, window, outlier, outlier_score: score }) {
   const notes = [];
-  if (!spans.some(([start, end]) => end > start)) notes.push("The model knows none of the words in this text.");
+  if (!spans.some(([start, end]) => end > start)) {
+    notes.push("The model knows none of the words in this text: its prediction does not depend on them.");
+  }
   if (outlier) {
     const than = score < 1 ? `${(100 * score).toFixed(1)} % of the` : "all";
     notes.push(`Unusual text: less like the training texts than ${than} validation texts. It may belong to none of the classes.`);

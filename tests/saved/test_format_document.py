@@ -95,7 +95,7 @@ def test_everything_that_training_saves_about_its_data_is_validated() -> None:
 
     saved = {*describe_splits(splits), *describe_splits(replace(splits, folds=((ROWS, ROWS),)))}
 
-    assert saved | {"texts", "fingerprint"} == {*json_types._DATA, "layout"}
+    assert saved | {"texts", "fingerprint", "sketch"} == {*json_types._DATA, "layout"}
 
 
 def test_every_array_of_the_n_gram_model_is_listed(tmp_path: Path) -> None:

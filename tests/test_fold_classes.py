@@ -47,7 +47,9 @@ def data(tmp_path: Path) -> str:
 
 
 def read(sources: DataSources) -> Splits:
-    with pytest.warns(UserWarning, match="1 label seen once is missed by the cross-validation"):
+    with pytest.warns(
+        UserWarning, match="1 label seen once counts as errors in the cross-validation"
+    ):
         return read_splits(sources, RECIPE)
 
 

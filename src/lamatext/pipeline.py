@@ -652,17 +652,15 @@ def _cross_validation_folds(
     dataset: Dataset, seed: int, groups: Rows
 ) -> tuple[tuple[Rows, Rows], ...]:
     """Return the training and test rows of each cross-validation fold in the pipeline."""
-    labels, has_group_values = dataset.require_labels(), dataset.group_values is not None
+    labels = dataset.require_labels()
     all_folds: Iterable[tuple[Rows, Rows]] = ()
     if len(dataset) >= MIN_TEXTS:
-        all_folds = folds(
-            labels, FOLDS, seed, groups, has_group_values=has_group_values, score_single=True
-        )
+        all_folds = folds(labels, FOLDS, seed, groups, score_single=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         used = tuple((train, test) for train, test in all_folds if len(test))
     if len(used) < 2:
-        distinct = describe_groups(groups, has_group_values=has_group_values)
+        distinct = describe_groups(groups)
         raise DataError(
             f"{dataset.source}: {plural(len(dataset), 'text')}{_from_columns(dataset)}{distinct}: "
             "too few to hold any out. Give more texts, or a separate file with --test."
@@ -683,7 +681,6 @@ def _hold_out(dataset: Dataset, fraction: float, seed: int, groups: Rows) -> tup
         fraction,
         seed,
         groups=groups,
-        has_group_values=dataset.group_values is not None,
         times=dataset.times,
         source=dataset.source,
     )

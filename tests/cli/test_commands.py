@@ -226,7 +226,7 @@ def test_a_label_seen_once_gives_a_warning(place: Path) -> None:
     )
 
     assert done.stderr.count("seen once") == 1
-    assert "1 label seen once is missed by the cross-validation: odd." in done.stderr
+    assert "1 label seen once counts as errors in the cross-validation: odd." in done.stderr
     assert "UserWarning" not in done.stderr
     assert ESCAPE not in done.stdout + done.stderr
 

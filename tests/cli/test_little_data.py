@@ -101,7 +101,7 @@ def test_a_label_that_occurs_once_is_scored_as_missed_and_reported_once(
 
     assert answer.status == 0, answer.err
     assert answer.err.count("seen once") == 1
-    assert "1 label seen once is missed by the cross-validation: once." in " ".join(
+    assert "1 label seen once counts as errors in the cross-validation: once." in " ".join(
         answer.err.split()
     )
     test = json.loads((place / "run" / "metrics.json").read_text())["test"]
@@ -119,11 +119,8 @@ def test_texts_that_are_near_duplicates_are_too_few_to_hold_any_out(
     answer = lamatext("train", "alike.csv", *TRAIN, *groups)
 
     assert answer.status == 2
-    if groups:
-        distinct = "1 group (near-duplicates count as one group)"
-    else:
-        distinct = "2 sets of near-duplicates"
-    assert f"60 texts from column 'text', in only {distinct}: too few" in answer.err
+    sets = "one set" if groups else "only 2 sets"
+    assert f"60 texts from column 'text', in {sets} of texts that must stay" in answer.err
 
 
 def test_no_command_scores_the_model_on_its_training_texts(lamatext: Command, place: Path) -> None:

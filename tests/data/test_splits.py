@@ -105,7 +105,9 @@ def test_a_scored_label_seen_once_is_held_out_like_the_others() -> None:
     several = pa.array([["a", "b"]] * 5 + [["a"]] * 4 + [["a", "once"]])
 
     for labels in (["a"] * 5 + ["b"] * 4 + ["once"], several):
-        with pytest.warns(UserWarning, match=r"1 label seen once is missed by the cross.*: once\."):
+        with pytest.warns(
+            UserWarning, match=r"1 label seen once counts as errors in the cross.*: once\."
+        ):
             parts = list(folds(labels, 3, seed=0, score_single=True))
 
         assert sorted(np.concatenate([test for _, test in parts]).tolist()) == list(range(10))
@@ -227,40 +229,25 @@ def test_five_large_groups_can_be_split_and_one_cannot() -> None:
 
     assert (len(rows), len(held_out)) == (800, 200)
     with (
-        pytest.warns(UserWarning, match="seen once, or only in near-duplicates, stay"),
-        pytest.raises(DataError, match=r"1,000 texts, all near-dup.*: too few to hold out"),
+        pytest.warns(
+            UserWarning, match="seen once, or only in texts that must stay together, stay"
+        ),
+        pytest.raises(DataError, match=r"1,000 texts, in one set of texts .*: too few to hold out"),
     ):
         hold_out(LABELS, 0.1, 0, groups=np.zeros(1000, np.int64))
-    with (
-        pytest.warns(
-            UserWarning, match="seen once, or only in near-duplicates or one group of texts, stay"
-        ),
-        pytest.raises(DataError, match=r"1,000 texts, in only 1 group .*: too few to hold out"),
-    ):
-        hold_out(LABELS, 0.1, 0, groups=np.zeros(1000, np.int64), has_group_values=True)
 
 
-@pytest.mark.parametrize(
-    ("groups", "of_duplicates", "of_group_values"),
-    [
-        ([0, 0, 0], ", all near-duplicates of each other", "1 group"),
-        ([0, 0, 2], ", in only 2 sets of near-duplicates", "2 groups"),
-    ],
-)
-def test_texts_that_a_split_keeps_together_are_described(
-    groups: list[int], of_duplicates: str, of_group_values: str
-) -> None:
-    rows = np.array(groups)
+@pytest.mark.parametrize(("groups", "phrase"), [([0, 0, 0], "one set"), ([0, 0, 2], "only 2 sets")])
+def test_texts_that_a_split_keeps_together_are_described(groups: list[int], phrase: str) -> None:
+    described = describe_groups(np.array(groups))
 
-    assert describe_groups(rows, has_group_values=False) == of_duplicates
-    assert describe_groups(rows, has_group_values=True) == (
-        f", in only {of_group_values} (near-duplicates count as one group)"
+    assert described == (
+        f", in {phrase} of texts that must stay together (near-duplicates or a group)"
     )
 
 
 def test_texts_that_a_split_can_separate_need_no_description() -> None:
-    assert describe_groups(np.arange(3), has_group_values=False) == ""
-    assert describe_groups(np.arange(3), has_group_values=True) == ""
+    assert describe_groups(np.arange(3)) == ""
 
 
 def test_folds_keep_groups_together() -> None:
@@ -274,11 +261,9 @@ def test_a_label_of_a_single_group_is_never_held_out() -> None:
     labels[10] = labels[12] = "rare"  # a minority of a group that counts for another label
     groups = np.arange(120) // 10
 
-    with pytest.warns(
-        UserWarning, match="1 label seen once, or only in .*one group.* not scored: rare"
-    ):
-        all_folds = list(folds(labels, 5, 0, groups, has_group_values=True))
-    with pytest.warns(UserWarning, match="or only in near-duplicates, .* not scored: rare"):
+    with pytest.warns(UserWarning, match="1 label seen once, or only in .* not scored: rare"):
+        all_folds = list(folds(labels, 5, 0, groups))
+    with pytest.warns(UserWarning, match="or only in texts that must .* not scored: rare"):
         parts = [stratified_split(labels, (0.8, 0.2), seed, groups)[1] for seed in range(20)]
 
     held_out = np.concatenate([*parts, *(test for _, test in all_folds)])
@@ -342,18 +327,17 @@ def test_labels_of_one_group_each_are_held_out_without_saying_that_they_are_not(
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize(("values", "alike"), [(False, ""), (True, " or one group of texts")])
-def test_groups_are_named_only_if_there_are_group_values(values: bool, alike: str) -> None:
-    texts = [f"{chr(97 + row // 26)}{chr(97 + row % 26)}" for row in range(40)] + ["zz"] * 2
-    customers = pa.chunked_array([[f"c{row}" for row in range(40)] + ["once"] * 2])
-    groups = TextGroups(pa.chunked_array([texts]), customers if values else None)
-
-    with pytest.warns(UserWarning, match=f"once, or only in near-duplicates{alike}, stays .*: z"):
-        hold_out_validation(["x", "y"] * 20 + ["z"] * 2, 0.1, 0, groups)
-
-
 def test_labels_that_occur_once_are_named_when_texts_are_held_out() -> None:
     with pytest.warns(UserWarning, match="1 label seen once .*: z"):
         split = hold_out_validation(["x", "y"] * 10 + ["z"], 0.1, 0, apart(21))
 
     assert 20 in split.train
+
+
+def test_many_labels_seen_once_are_counted_and_five_of_them_named() -> None:
+    labels = [*("x", "y") * 20, *(f"rare{number}" for number in range(8))]
+
+    named = r"(\w+, ){4}\w+ and 3 more"
+    message = f"8 labels seen once count as errors in the cross-validation: {named}"
+    with pytest.warns(UserWarning, match=message):
+        list(folds(labels, 5, 0, score_single=True))

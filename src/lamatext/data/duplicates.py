@@ -94,11 +94,6 @@ class TextGroups:
     def __len__(self) -> int:
         return len(self._texts)
 
-    @property
-    def has_values(self) -> bool:
-        """Return whether texts with equal group values are in one group, not only duplicates."""
-        return self._values is not None
-
     @cached_property
     def of_rows(self) -> Rows:
         """Return the first row of each text's group (n,), like ``group_rows``; cached."""

@@ -16,6 +16,7 @@ from lamatext.errors import DataError, percent, plural
 
 Rows = NDArray[np.int64]
 
+MAX_LISTED = 5  # labels in a warning
 MANY_KNOWN = 0.05  # share of validation texts; if more are training texts, too, they are left out
 
 
@@ -33,12 +34,7 @@ class Split:
 
 
 def stratified_split(
-    labels: LabelColumn,
-    fractions: Sequence[float],
-    seed: int,
-    groups: Rows | None = None,
-    *,
-    has_group_values: bool = False,
+    labels: LabelColumn, fractions: Sequence[float], seed: int, groups: Rows | None = None
 ) -> tuple[Rows, ...]:
     """Split the rows of a dataset at random into parts with the same class proportions.
 
@@ -53,8 +49,6 @@ def stratified_split(
         fractions: the size of each part, training first; they sum to 1.
         seed: fixes the rows of each part.
         groups: the group of each row, any number; None puts each row in a group of its own.
-        has_group_values: whether the groups are those of a group column, too, not only duplicates;
-            for messages.
 
     Returns:
         The row indices of each part in ascending order.
@@ -63,7 +57,7 @@ def stratified_split(
         raise DataError(f"fractions {tuple(fractions)} must be above 0 and sum to 1.")
     strata, rng = _strata(labels), np.random.default_rng(seed)
     units = _group_units(strata, groups)
-    is_single = _single_units(strata, units, has_group_values=has_group_values)
+    is_single = _single_units(strata, units)
     order = _shuffled_by_label(units, rng)
     pool, parts = order[~is_single[order]], []
     for last in range(len(fractions) - 1, 0, -1):
@@ -98,13 +92,12 @@ def newest_split(
     return np.sort(train), np.sort(held_out)
 
 
-def hold_out(  # noqa: PLR0913 - labels, groups and times, how many, and names for messages
+def hold_out(
     labels: LabelColumn,
     fraction: float,
     seed: int,
     *,
     groups: Rows | None = None,
-    has_group_values: bool = False,
     times: NDArray[np.float64] | None = None,
     source: str = "the data",
 ) -> tuple[Rows, Rows]:
@@ -115,7 +108,6 @@ def hold_out(  # noqa: PLR0913 - labels, groups and times, how many, and names f
         fraction: the share of rows to hold out.
         seed: fixes the rows.
         groups: the group of each row, which stays together.
-        has_group_values: as for ``stratified_split``.
         times: hold out the newest rows instead of random ones.
         source: the name of the data, for messages.
 
@@ -125,12 +117,9 @@ def hold_out(  # noqa: PLR0913 - labels, groups and times, how many, and names f
     if times is not None:
         rows, held_out = newest_split(labels, fraction, times, groups)
     else:
-        shares = (1 - fraction, fraction)
-        rows, held_out = stratified_split(
-            labels, shares, seed, groups, has_group_values=has_group_values
-        )
+        rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
     if not len(held_out):
-        many = "" if groups is None else describe_groups(groups, has_group_values=has_group_values)
+        many = "" if groups is None else describe_groups(groups)
         raise DataError(
             f"{source}: {plural(len(rows), 'text')}{many}: too few to hold out "
             f"{percent(fraction, 0)} of them. Give more texts, or a separate file with --test or "
@@ -139,21 +128,13 @@ def hold_out(  # noqa: PLR0913 - labels, groups and times, how many, and names f
     return rows, held_out
 
 
-def describe_groups(groups: Rows, *, has_group_values: bool) -> str:
-    """Return a phrase on how many groups a split can separate; it is empty if each has one text.
-
-    Args:
-        groups: the group of each text.
-        has_group_values: as for ``stratified_split``.
-    """
+def describe_groups(groups: Rows) -> str:
+    """Return a phrase on how many parts a split can separate, empty if each text is one."""
     count = len(np.unique(groups))
     if count == len(groups):
         return ""
-    if has_group_values:
-        return f", in only {plural(count, 'group')} (near-duplicates count as one group)"
-    if count == 1:
-        return ", all near-duplicates of each other"
-    return f", in only {count:,} sets of near-duplicates"
+    sets = "one set" if count == 1 else f"only {count:,} sets"
+    return f", in {sets} of texts that must stay together (near-duplicates or a group)"
 
 
 def hold_out_validation(
@@ -164,9 +145,7 @@ def hold_out_validation(
     With too few groups to hold one out, only duplicates stay together. With too few distinct texts,
     the training set is also used as the validation set. Each case gives a UserWarning.
     """
-    parts = _split_if_possible(
-        labels, fraction, seed, groups.of_rows, has_group_values=groups.has_values
-    )
+    parts = _split_if_possible(labels, fraction, seed, groups.of_rows)
     if parts is None and groups.duplicates is not groups.of_rows:
         parts = _split_if_possible(labels, fraction, seed, groups.duplicates)
         if parts is not None:
@@ -204,15 +183,12 @@ def validation_texts_to_leave_out(
 
 
 def _split_if_possible(
-    labels: LabelColumn, fraction: float, seed: int, groups: Rows, *, has_group_values: bool = False
+    labels: LabelColumn, fraction: float, seed: int, groups: Rows
 ) -> tuple[Rows, Rows] | None:
     """Split a dataset in two; return None, without warnings, if there are too few groups."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        shares = (1 - fraction, fraction)
-        rows, held_out = stratified_split(
-            labels, shares, seed, groups, has_group_values=has_group_values
-        )
+        rows, held_out = stratified_split(labels, (1 - fraction, fraction), seed, groups)
     if not len(held_out):
         return None
     for warning in caught:
@@ -226,7 +202,6 @@ def folds(
     seed: int,
     groups: Rows | None = None,
     *,
-    has_group_values: bool = False,
     score_single: bool = False,
 ) -> Iterator[tuple[Rows, Rows]]:
     """Yield the training rows and the held-out rows of each cross-validation fold.
@@ -238,7 +213,6 @@ def folds(
         k: number of folds.
         seed: fixes the rows of each fold.
         groups: the group of each row, which stays together.
-        has_group_values: as for ``stratified_split``.
         score_single: whether the rows with a label that occurs once are held out like the others,
             if two labels remain; otherwise they are training rows in every fold. When held out,
             they stand for the labels that the data does not have yet, which are about as frequent
@@ -249,7 +223,7 @@ def folds(
         raise DataError(f"folds ({k}) must be at least 2.")
     strata, rng = _strata(labels), np.random.default_rng(seed)
     units = _group_units(strata, groups)
-    is_single = _single_units(strata, units, has_group_values=has_group_values, scored=score_single)
+    is_single = _single_units(strata, units, scored=score_single)
     if score_single:
         units = _merge_rare(units, k)
     order = _shuffled_by_label(units, rng)
@@ -361,9 +335,7 @@ def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[ClassIndices, list[str]]
     return encoded.indices.to_numpy().astype(np.int64), distinct
 
 
-def _single_units(
-    strata: _Strata, units: _Units, *, has_group_values: bool, scored: bool = False
-) -> NDArray[np.bool_]:
+def _single_units(strata: _Strata, units: _Units, *, scored: bool = False) -> NDArray[np.bool_]:
     """Return a mask of the groups of rows that a split must keep in training.
 
     Each of them is the only group with one of its labels, or the only group of its stratum. Labels
@@ -377,15 +349,16 @@ def _single_units(
     scored &= len(strata.names) - len(single) >= 2
     if single:
         is_each_alone = len(units.sizes) == len(units.unit_of_row)
-        or_in_group = " or one group of texts" if has_group_values else ""
-        grouped = "" if is_each_alone else f", or only in near-duplicates{or_in_group},"
-        stay = "stays in training and is" if len(single) == 1 else "stay in training and are"
+        grouped = "" if is_each_alone else ", or only in texts that must stay together,"
+        is_one, more = len(single) == 1, len(single) - MAX_LISTED
         if scored:
-            stay = "is" if len(single) == 1 else "are"
-        outcome = "missed by the cross-validation" if scored else "not scored"
+            outcome = f"{'counts' if is_one else 'count'} as errors in the cross-validation"
+        else:
+            outcome = f"{'stays in training and is' if is_one else 'stay in training and are'}"
+            outcome += " not scored"
         warnings.warn(
-            f"{plural(len(single), 'label')} seen once{grouped} {stay} {outcome}: "
-            f"{', '.join(single[:5])}{', ...' if len(single) > 5 else ''}.",
+            f"{plural(len(single), 'label')} seen once{grouped} {outcome}: "
+            f"{', '.join(single[:MAX_LISTED])}{f' and {more} more' if more > 0 else ''}.",
             stacklevel=3,
         )
     if scored:

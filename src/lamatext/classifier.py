@@ -733,10 +733,7 @@ def _dataset(
     return Dataset(texts, names, source, group_values=values)
 
 
-def _validation_dataset(
-    data: ValidationData,
-    training: NDArray[Any] | LabelLists,
-) -> Dataset:
+def _validation_dataset(data: ValidationData, training: NDArray[Any] | LabelLists) -> Dataset:
     """Convert the classifier's validation data to a dataset and check the form of its labels."""
     is_tuple = isinstance(data, tuple | list)
     if not is_tuple or len(data) not in (2, 3):

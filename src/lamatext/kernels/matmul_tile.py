@@ -127,8 +127,8 @@ def multiply(  # noqa: PLR0913 - four operands and three sizes
     """Compute a tiled matmul plus initial values: out = start + left · right.
 
     ``out`` and ``start`` are (rows, columns), ``left`` is (rows, depth) and ``right`` is (depth,
-    columns). ``columns`` is a multiple of the
-    SIMD lanes; the steps of ``out``, ``start`` and ``right`` are 1. ``out`` may be ``start``.
+    columns). ``columns`` is a multiple of the SIMD lanes; the steps of ``out``, ``start`` and
+    ``right`` are 1. ``out`` may be ``start``.
     """
     width = lanes_of(out.data)
     vectors = columns // width

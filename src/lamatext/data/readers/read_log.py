@@ -122,10 +122,12 @@ class ReadLog:
         if self.max_bad_rows is None or share <= self.max_bad_rows:
             return
         self._check_requested_encoding(rows)
-        hint = "" if separator is None else (
-            " The labels look like several per text: with "
-            f"--label-separator '{separator}' an empty cell means that none applies."
-        )  # fmt: skip
+        hint = ""
+        if separator is not None:
+            hint = (
+                " The labels look like several per text: with "
+                f"--label-separator '{separator}' an empty cell means that none applies."
+            )
         if self.undecodable:
             hint += " If the file has another encoding, name it with --encoding."
         is_blank = any(fault in self._faults for fault in ("no text", "no label"))

@@ -202,6 +202,7 @@ def test_of_sixty_classes_the_most_frequent_confusions_are_listed(tmp_path: Path
     assert len(found.examples.cells) == 30
     assert "cell-0-1" not in page.ids
     assert "Texts per class, 60 classes" in page.text
+    assert "Scores per class, 60 classes, the weakest first" in page.text
 
 
 @pytest.mark.parametrize("name", ["avg", "cnn", "te"])
@@ -391,6 +392,33 @@ def test_a_model_without_mistakes_is_reported_as_such(tmp_path: Path) -> None:
 
     assert "There are no mistakes." in page.text
     assert "The model made no mistakes on these texts." in page.text
+
+
+def test_without_mistakes_there_is_no_legend_for_a_list_of_confusions(tmp_path: Path) -> None:
+    labels = [f"class {number}" for number in range(60)]
+    folder = save(tmp_path / "sixty", labels=labels)
+    texts = random_dataset(tuple(labels), 60).texts.to_pylist()
+    predicted = Predictor.load(folder).predict(texts).tolist()
+
+    page = report_page(collect_findings(folder, unseen(dataset(texts, predicted))))
+
+    assert "There are no mistakes." in page
+    assert "Words in <mark" not in page
+
+
+def test_the_page_is_titled_after_the_model_and_names_the_data(findings: Findings) -> None:
+    named = report_page(replace(findings, folder=Path("runs/tickets")))
+
+    assert "<h1><bdi>tickets</bdi></h1>" in named
+    assert f", scored on {findings.scored.source}: " in named
+    assert "<h1><bdi>Ours</bdi></h1>" in report_page(findings, title="Ours")
+
+
+def test_both_learning_curves_have_their_numbers_as_a_table(findings: Findings) -> None:
+    page = report_page(findings)
+
+    for head in ("validation accuracy", "training loss"):
+        assert f'<th scope="col">epoch</th><th scope="col">{head}</th>' in page
 
 
 def test_a_long_text_is_shown_around_its_strongest_words() -> None:

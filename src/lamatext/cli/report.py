@@ -22,7 +22,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
     *,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")],
     title: Annotated[
-        str | None, typer.Option(help="The heading of the page. [default: DATA]")
+        str | None, typer.Option(help="The heading of the page. [default: the folder of MODEL]")
     ] = None,
     reading: "ReadOptions",
     seed: Annotated[

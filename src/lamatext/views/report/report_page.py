@@ -51,13 +51,13 @@ def write_report(findings: Findings, out: Path, *, title: str | None = None) -> 
 
 
 def report_page(findings: Findings, *, title: str | None = None) -> str:
-    """Return the complete HTML report page, titled after the data source by default."""
+    """Return the complete HTML report page, titled after the folder of the model by default."""
     saved = findings.config.get("saved")
     return render_page(
         "report/report.html",
         styles=(SHARED_STYLE, REPORT_STYLE),
         css=open_cell_style(findings),
-        title=title or source_title(findings.scored.source),
+        title=title or findings.folder.resolve().name,
         findings=findings,
         saved_on=day(datetime.fromisoformat(saved)) if saved else "",
         ngrams_alone=NGRAMS_ALONE,
@@ -268,11 +268,8 @@ def learning_section(findings: Findings) -> Values | None:
         across,
         value_axis(score, accuracies, is_percent=True),
         [Line(score, list(zip(map(float, epochs), accuracies, strict=True)), 1)],
-        head=("epoch", "training loss", f"validation {score}"),
-        rows=[
-            (epoch, f"{loss:.4f}", percent(accuracy))
-            for epoch, loss, accuracy in zip(epochs, losses, accuracies, strict=True)
-        ],
+        head=("epoch", f"validation {score}"),
+        rows=list(zip(epochs, map(percent, accuracies), strict=True)),
     )
     training = Chart(
         "chart-loss",
@@ -281,6 +278,8 @@ def learning_section(findings: Findings) -> Values | None:
         across,
         value_axis("loss (cross-entropy)", losses),
         [Line("loss", list(zip(map(float, epochs), losses, strict=True)), 2)],
+        head=("epoch", "training loss"),
+        rows=[(epoch, f"{loss:.4f}") for epoch, loss in zip(epochs, losses, strict=True)],
     )
     return {
         "charts": [validation, training],

@@ -211,8 +211,8 @@ export function noteOf({ spans, window, outlier, outlier_score: score }) {
     notes.push("The model knows none of the words in this text: its prediction does not depend on them.");
   }
   if (outlier) {
-    const than = score < 1 ? `${(100 * score).toFixed(1)} % of the` : "all";
-    notes.push(`Unusual text: less like the training texts than ${than} validation texts. It may belong to none of the classes.`);
+    const than = score > 1 ? "every validation text" : `${Math.min(100 * score, 99.9).toFixed(1)} % of the validation texts`;
+    notes.push(`Unusual text: more unusual than ${than}. It may belong to none of the classes.`);
   }
   if (window > 1) notes.push(`Long text: contributions are measured by leaving out ${window} words at a time.`);
   return notes.join(" ");

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lamatext import pipeline
 from lamatext.data.dataset import Dataset
-from lamatext.pipeline import DataSources, Splits, fit_recipe_fold, read_splits
+from lamatext.pipeline import DataSources, Splits, fit_recipe_fold, read_splits, split_dataset
 from lamatext.progress import SILENT
 from lamatext.recipes import resolve_recipe
 from tests.corpora import TINY
@@ -76,3 +77,21 @@ def test_validation_texts_of_a_fold_are_not_used_for_it(
     for fold in fitted:
         assert not texts_of(fold.validation) & texts_of(fold.test)
     assert len(texts_of(splits.validation)) == 20
+
+
+@pytest.mark.filterwarnings("ignore:.* seen once")
+def test_the_training_texts_of_every_fold_have_two_classes() -> None:
+    words = np.random.default_rng(0).choice(list("bdfgklmnprst"), (80, 30))
+    texts = pa.chunked_array([["".join(row[:5]) + " " + "".join(row[5:]) for row in words]])
+    groups = np.repeat(np.arange(20), 4)
+    labels = np.where(np.isin(np.arange(80), (0, 4)), "b", "a")  # in two groups, a minority in each
+    data = Dataset(
+        texts, pa.chunked_array([labels.tolist()]), "x",
+        group_values=pa.chunked_array([groups.astype(str).tolist()]),
+    )  # fmt: skip
+
+    for seed in range(30):
+        splits = split_dataset(data, None, None, RECIPE.with_values({"seed": seed}))
+
+        assert len(splits.folds) >= 4
+        assert all(len(set(labels[train])) == 2 for train, _ in splits.folds)

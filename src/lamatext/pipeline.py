@@ -651,14 +651,22 @@ def _scored_rows(all_folds: Sequence[tuple[Rows, Rows]]) -> Rows:
 def _cross_validation_folds(
     dataset: Dataset, seed: int, groups: Rows
 ) -> tuple[tuple[Rows, Rows], ...]:
-    """Return the training and test rows of each cross-validation fold in the pipeline."""
-    labels = dataset.require_labels()
+    """Return the training and test rows of each cross-validation fold in the pipeline.
+
+    A fold whose training rows are all of one class, because the groups of the others are in its
+    test rows, is left out.
+    """
+    labels, has_one_class = dataset.require_labels(), len(class_counts(dataset)) == 1
     all_folds: Iterable[tuple[Rows, Rows]] = ()
     if len(dataset) >= MIN_TEXTS:
         all_folds = folds(labels, FOLDS, seed, groups, score_single=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        used = tuple((train, test) for train, test in all_folds if len(test))
+        used = tuple(
+            (train, test)
+            for train, test in all_folds
+            if len(test) and (len(class_counts(dataset.take(train))) > 1 or has_one_class)
+        )
     if len(used) < 2:
         distinct = describe_groups(groups)
         raise DataError(

@@ -74,7 +74,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         typer.Option(
             "--outlier",
             help="Output how unusual each text is: outlier_score 0.99 is more unusual than 99 % of "
-            "the validation texts, and outlier is true from there; empty is true for empty texts.",
+            "the validation texts, a score above 1 than all of them; outlier is true from 0.99, "
+            "empty is true for empty texts.",
         ),
     ] = False,
     label_separator: Annotated[

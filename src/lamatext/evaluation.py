@@ -84,15 +84,14 @@ def _recognize(texts: Dataset, trained_on: Sequence[TrainingData]) -> tuple[int,
 def _overlap(hits: int, checked: int, texts: int) -> str:
     """Return a message stating how many evaluation texts were in the training data.
 
-    It also says how that affects the scores.
+    It also says if some of them make the scores too high. If most are, every view warns of that.
     """
     were = "was also a training text" if hits == 1 else "were also training texts"
     what = f"{hits:,} of these texts {were}"
     if checked < texts:
         what = f"At least {what} ({checked:,} of {texts:,} could be checked)"
-    if hits < FEW * checked:
-        return what
-    return f"{what}: the scores {'mean little' if hits >= MOST * checked else 'are too high'}"
+    is_too_high = FEW * checked <= hits < MOST * checked
+    return f"{what}: the scores are too high" if is_too_high else what
 
 
 def _warn_of_missing_columns(config: Config, options: ReadOptions, source: str) -> None:
@@ -136,11 +135,9 @@ def _known_part(whole: Dataset, data: TrainingData) -> EvaluationData | None:
         return EvaluationData(splits.test, splits.train, about)
     seen = (trained_on, data.facts.get("validation_fingerprint"))
     if (identity := dataset_fingerprint(rest)) in seen:
-        warning = (
-            f"{plural(len(rest), 'text')} that the model was TRAINED ON: the scores mean little"
-        )
         train = rest if identity == trained_on else None
-        return EvaluationData(rest, train, f"{warning}{without}", is_seen=True)
+        about = f"{plural(len(rest), 'text')} that the model was TRAINED ON{without}"
+        return EvaluationData(rest, train, about, is_seen=True)
     return None
 
 
@@ -152,8 +149,8 @@ def _leave_out_seen(folder: Path, part: EvaluationData, options: ReadOptions) ->
     if part.is_seen or not is_seen.any():
         return part
     if is_seen.all():
-        warning = f"{part.about}, on which it was TRAINED LATER: the scores mean little"
-        return replace(part, about=warning, is_seen=True)
+        about = f"{part.about}, on which it was TRAINED LATER"
+        return replace(part, about=about, is_seen=True)
     about = f"{part.about}, without {is_seen.sum():,} that it was trained on in another run"
     return replace(part, texts=part.texts.take(np.flatnonzero(~is_seen)), about=about)
 

@@ -407,6 +407,8 @@ def test_the_named_data_sets_are_listed(lamatext: Command) -> None:
 
     assert "rotten-tomatoes" in answer.out
     assert "Origin and license terms" in answer.out
+    assert "official split. Free for research, cite Maas et al. 2011." in answer.out
+    assert "licence" not in answer.out
     assert "lamatext train rotten-tomatoes" in answer.err
     assert lamatext("data", "--quiet").err == ""
 

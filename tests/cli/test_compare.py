@@ -34,6 +34,8 @@ def test_models_are_compared_on_one_file_in_the_terminal_as_json_and_as_a_page(
     assert "if it has seen any of the test texts" in answer.out.lower()
     assert "reviews.csv: comparison of models" in (place / "page.html").read_text()
     assert "lamatext train reviews.csv --out runs/first" in answer.err
+    assert "Written to page.html: open it in a browser." in answer.err
+    assert "Written to scores.json." in answer.err
 
 
 def test_the_next_command_repeats_the_options_and_works(lamatext: Command, place: Path) -> None:

@@ -130,7 +130,7 @@ def test_no_command_scores_the_model_on_its_training_texts(lamatext: Command, pl
     scored = lamatext("evaluate", "run", "few.csv")
 
     assert [command[1] for command in commands] == ["predict", "explain"]
-    assert "TRAINED ON: the scores mean little" in scored.err
+    assert "TRAINED ON" in scored.err
     assert scored.out.startswith("TRAINING TEXTS: these scores say how well the model remembers")
     assert json.loads(lamatext("evaluate", "run", "few.csv", "--json").out)["is_training_data"]
     reported = lamatext("report", "run", "few.csv", "--out", "page.html")

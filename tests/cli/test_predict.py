@@ -394,3 +394,19 @@ def test_values_that_json_lacks_are_a_named_error(lamatext: Command, place: Path
 
     assert answer.status == 2
     assert "the column 'times' has values that cannot be written as JSON" in answer.err
+
+
+def test_text_files_have_six_digits_of_the_probabilities_and_parquet_all(
+    lamatext: Command, place: Path
+) -> None:
+    for name in ("a.csv", "a.jsonl", "a.parquet"):
+        lamatext("predict", "model", "reviews.csv", "--proba", "--out", name)
+
+    exact = pq.read_table(place / "a.parquet").column("p(neg)").to_pylist()
+    with (place / "a.csv").open(encoding="utf-8", newline="") as file:
+        shown = [row["p(neg)"] for row in csv.DictReader(file)]
+    lines = [json.loads(line) for line in (place / "a.jsonl").read_text().splitlines()]
+
+    assert len(str(exact[0])) > 10
+    assert [float(value) for value in shown] == [float(f"{value:.6g}") for value in exact]
+    assert [line["p(neg)"] for line in lines] == [float(f"{value:.6g}") for value in exact]

@@ -157,8 +157,24 @@ def test_ctrl_c_keeps_the_study(
     answer = lamatext(*SEARCH)
 
     assert answer.status == 130
-    assert "the study with 0 trials is kept in tuned. The same command continues it." in answer.err
+    assert "the study with 0 trials is kept in tuned. Continue it with:\n  lamatext " in answer.err
     assert (place / "tuned" / "study.sqlite3").is_file()
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("/proc/study", "lamatext: /proc/study: cannot be written: "),
+        ("reviews.csv", "lamatext: reviews.csv: is a file. Give --out a folder."),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_an_error_before_the_data_is_read(
+    lamatext: Command, out: str, message: str
+) -> None:
+    answer = lamatext("tune", "missing.csv", "--out", out)
+
+    assert answer.status == 2
+    assert answer.err.startswith(message)
 
 
 def test_ctrl_c_before_the_search_is_one_sentence(

@@ -218,3 +218,12 @@ def test_the_order_of_several_labels_is_no_mistake(tmp_path: Path) -> None:
     assert scores.accuracy == 1
     assert "further mistake" not in html
     assert "The model has a micro-F1 of 1.000 (0.969 to 1.000) on 120 test texts." in html
+
+
+def test_a_text_whose_words_the_network_does_not_know_has_a_note() -> None:
+    film = make_explanation("a film")
+    assert film.weights is not None
+    unknown = replace(film, weights=np.zeros_like(film.weights))
+
+    assert "The network knows none of the words" in explanation_page([unknown], "T")
+    assert "The network knows none of the words" not in explanation_page([film], "T")

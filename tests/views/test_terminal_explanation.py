@@ -157,3 +157,16 @@ def test_a_text_of_ten_thousand_words_stays_on_a_few_screens(terminal: bool) -> 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_an_empty_text_is_shown(terminal: bool) -> None:
     assert "The text is empty: " in shown("", terminal=terminal, all_heads=True)
+
+
+def test_without_words_that_the_network_knows_no_attention_is_listed() -> None:
+    film = make_explanation("a film")
+    assert film.weights is not None
+    unknown = replace(film, weights=np.zeros_like(film.weights))
+    file = io.StringIO()
+
+    show_explanation(unknown, Console(file=file, width=100), heads=True)
+
+    assert "The network knows none of the words in this text" in file.getvalue()
+    assert "Each head" not in file.getvalue()
+    assert "0.000" not in file.getvalue()

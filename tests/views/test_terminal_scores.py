@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
@@ -49,6 +50,27 @@ def test_without_baselines_the_summary_is_the_accuracy() -> None:
     show_leaderboard(terminal, [OWN], texts=100)
 
     assert "lama-ctx labels 95.0 % of 100 test texts correctly." in file.getvalue()
+
+
+def test_with_several_labels_the_summary_compares_micro_f1() -> None:
+    def summary(own: float, other: float) -> str:
+        terminal, file = console()
+        rows = [replace(OWN, micro_f1=own), replace(TFIDF, micro_f1=other)]
+        rows = [
+            replace(
+                row, mean_average_precision=0.9, hamming_loss=0.01, micro_f1_interval=(0.8, 1.0)
+            )
+            for row in rows
+        ]
+        show_leaderboard(terminal, rows, texts=100)
+        return file.getvalue()
+
+    same = "lama-ctx and TF-IDF + LR have the same micro-F1 (0.900) on 100 test texts."
+    assert same in summary(0.9001, 0.9)
+    ahead = (
+        "TF-IDF + LR is ahead of lama-ctx in micro-F1 on 100 test texts: 0.950, compared with 0.9"
+    )
+    assert ahead in (summary(0.9, 0.95))
 
 
 def test_few_classes_are_shown_as_a_confusion_matrix_and_many_as_pairs() -> None:

@@ -121,7 +121,8 @@ def _train_options(given: Mapping[str, object], settings: list[str]) -> list[str
 
 def _print_next(data: str, rest: list[str], written: list[Path]) -> None:
     for path in written:
-        output.message(f"Written to {path}.")
+        is_page = path.suffix.lower() in (".html", ".htm")
+        output.message(f"Written to {path}{': open it in a browser.' if is_page else '.'}")
     if data != "-":
         output.next_steps(
             output.command("train", data, "--out", output.unused_name("runs/first"), *rest)

@@ -35,7 +35,8 @@ def run(as_json: options.Json = False, quiet: options.IsQuiet = False) -> None:
     console.print("\nOrigin and license terms")
     for dataset in datasets:
         entry = dataset.entry
-        console.print(f"  {entry.name}: {entry.origin}. {entry.terms}.", markup=False)
+        sentences = ". ".join(text[:1].upper() + text[1:] for text in (entry.origin, entry.terms))
+        console.print(f"  {entry.name}: {sentences}.", markup=False)
     console.print(f"\nSearched in ${DATA_VARIABLE}, then in installed packages, then on the Hub.")
     available = [dataset.entry.name for dataset in datasets if dataset.location]
     if available and not quiet:

@@ -74,7 +74,8 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         typer.Option(
             "--outlier",
             help="Output how unusual each text is: outlier_score 0.99 is more unusual than 99 % of "
-            "the validation texts, and outlier is true from there; empty is true for empty texts.",
+            "the validation texts, a score above 1 than all of them; outlier is true from 0.99, "
+            "empty is true for empty texts.",
         ),
     ] = False,
     label_separator: Annotated[
@@ -114,6 +115,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         "unsure": unsure,
         "outlier": outlier,
         "label_separator": label_separator if written_as in ("csv", "tsv") else None,
+        "rounded": written_as != "parquet",
     }
 
     def label(part: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
@@ -282,6 +284,7 @@ def _print_predictions(
 ) -> None:
     from lamatext.outliers import outlier_json
     from lamatext.runtime.predict_table import warn_of_empty_rows
+    from lamatext.runtime.predictor import round_probability
 
     warn_of_empty_rows(sum(not text.strip() for text in texts))
     classes = [str(label) for label in predictor.classes_.tolist()]
@@ -290,7 +293,7 @@ def _print_predictions(
     is_unsure = predictor.is_unsure(rows)
     for number, (text, row) in enumerate(zip(texts, rows, strict=True)):
         ranked = sorted(zip(classes, row.tolist(), strict=True), key=lambda pair: -pair[1])
-        probabilities = {name: round(p, 6) for name, p in ranked}
+        probabilities = {name: round_probability(p) for name, p in ranked}
         if unsure is not None and is_unsure[number]:
             ranked[0] = (unsure, ranked[0][1])
         score = {} if assessed is None else outlier_json(assessed.outlier_scores[number])
@@ -300,7 +303,7 @@ def _print_predictions(
             _print_labels({"text": text, **score}, ranked, chosen, as_json=as_json, top=top)
         elif as_json:
             label, value = ranked[0]
-            prediction = {"text": text, "label": label, "probability": round(value, 6)}
+            prediction = {"text": text, "label": label, "probability": round_probability(value)}
             print(json.dumps({**prediction, "probabilities": probabilities, **score}))
         else:
             shown = [
@@ -326,7 +329,9 @@ def _print_labels(
     """
     labels = [name for name, _ in ranked if name in chosen]
     if as_json:
-        probabilities = {name: round(p, 6) for name, p in ranked}
+        from lamatext.runtime.predictor import round_probability
+
+        probabilities = {name: round_probability(p) for name, p in ranked}
         print(json.dumps({**fields, "labels": labels, "probabilities": probabilities}))
         return
     shown = ranked[:top] if top > 1 else [pair for pair in ranked if pair[0] in chosen]

@@ -481,7 +481,7 @@ def _write_pages(
     from lamatext.views.report.report_page import write_report
 
     is_seen = bool(splits.folds)
-    what = "TRAINED ON: the scores mean little" if is_seen else "not trained on"
+    what = "TRAINED ON" if is_seen else "not trained on"
     about = f"{plural(len(splits.test), 'text')} that it was {what}"
     try:
         if html is not None:

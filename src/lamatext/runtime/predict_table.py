@@ -11,7 +11,7 @@ from lamatext.data.readers.table import join_columns
 from lamatext.errors import ConfigError, plural
 from lamatext.outliers import OUTLIER
 from lamatext.runtime.engine import Floats
-from lamatext.runtime.predictor import Predictor
+from lamatext.runtime.predictor import Predictor, round_probability
 
 
 def predict_batches(  # noqa: PLR0913 - one argument per option of the table
@@ -24,6 +24,7 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
     unsure: str | None = None,
     outlier: bool = False,
     label_separator: str | None = None,
+    rounded: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Predict a label for each row of a table and add the results as columns.
 
@@ -42,6 +43,7 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
         outlier: whether to add the columns ``outlier_score``, ``outlier`` (true for unusual texts)
             and ``empty`` (true for empty texts).
         label_separator: joins the labels of a multi-label model; None keeps lists.
+        rounded: whether to round probabilities, as in the server's responses.
     """
     if unsure is not None:
         predictor.require_threshold(unsure)
@@ -60,6 +62,7 @@ def predict_batches(  # noqa: PLR0913 - one argument per option of the table
             probabilities = predictor.predict_proba(texts)
         columns = _label_columns(predictor, probabilities, top_k, label_separator)
         columns |= _probability_columns(predictor, probabilities) if proba else {}
+        columns = {name: _rounded(c) if rounded else c for name, c in columns.items()}
         if unsure is not None:
             below = pa.array(predictor.is_unsure(probabilities))
             columns["label"] = pc.if_else(below, unsure, columns["label"])
@@ -147,6 +150,12 @@ def check_label_options(predictor: Predictor, top_k: int, separator: str | None)
 def _floats(probabilities: Floats) -> pa.Array:
     """Convert probabilities to an unrounded table column, since rounding would create ties."""
     return pa.array(probabilities.astype(np.float32).astype(np.float64))
+
+
+def _rounded(column: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(column.type):
+        return column
+    return pa.array(map(round_probability, column.to_pylist()), column.type)
 
 
 def _unused_name(name: str, names: list[str]) -> str:

@@ -54,6 +54,11 @@ T = TypeVar("T")
 CHUNK = 256  # texts that are encoded and sorted by length together
 
 
+def round_probability(value: float) -> float:
+    """Round a probability to 6 significant digits, for JSON and other text."""
+    return float(f"{value:.6g}")
+
+
 class TextAssessment(NamedTuple):
     """Assessment of one text by a predictor: probabilities, threshold decision, outlier score."""
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from lamatext import __version__
 from lamatext.label_thresholds import LabelThresholds
 from lamatext.outliers import outlier_json
-from lamatext.runtime.predictor import TextAssessment
+from lamatext.runtime.predictor import TextAssessment, round_probability
 from lamatext.serve.http_errors import MEDIA_TYPE
 from lamatext.settings import did_you_mean
 
@@ -123,7 +123,7 @@ def prediction_json(
     """
     probabilities = assessment.probabilities
     exact = probabilities.tolist()
-    rounded = [float(f"{value:.6g}") for value in exact]
+    rounded = list(map(round_probability, exact))
     prediction: dict[str, object]
     if thresholds is None:
         best = exact.index(max(exact))  # faster than numpy's argmax for a few classes

@@ -24,6 +24,7 @@ from lamatext.views.word_shading import (
     attention_scale,
     contribution_scale,
     contribution_strength,
+    missing_attention,
     missing_words,
     reasons,
     segments,
@@ -159,7 +160,7 @@ def _card(explanation: Explanation, truth: Label | list[str] | None) -> dict[str
         ],
         "strongest": reasons(explanation, limit=STRONGEST_WORDS),
         "sums": summed(explanation, explanation.best),
-        "missing_words": missing_words(explanation),
+        "missing_words": missing_words(explanation) or missing_attention(explanation),
         "window": explanation.window,
     }
 

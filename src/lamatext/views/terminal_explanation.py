@@ -35,6 +35,7 @@ from lamatext.views.word_shading import (
     attention_scale,
     contribution_strength,
     excerpt_segments,
+    missing_attention,
     missing_words,
     strongest_words,
 )
@@ -185,6 +186,9 @@ def _attention(
     if pooled is None or weights is None:
         alone = explanation.is_by_ngrams_alone
         yield Text(f"\n{NGRAMS_ALONE if alone else 'This model has no attention.'}")
+        return
+    if missing := missing_attention(explanation):
+        yield Text(f"\n{missing}")
         return
     yield _heading(f"Attention, mean of {plural(len(weights), 'head')}")
     mean = _shaded_text(explanation, pooled / attention_scale(pooled), ATTENTION)

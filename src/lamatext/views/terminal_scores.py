@@ -257,13 +257,25 @@ def _leaderboard_summary(rows: Sequence["LeaderboardRow"], texts: int, folds: in
     own, baselines = rows[0], rows[1:]
     tested = plural(texts, "text" if folds else "test text")
     if own.micro_f1 is not None:
-        best_f1 = max((row.micro_f1 or 0.0 for row in baselines), default=None)
-        compared = "" if best_f1 is None else f", the best of the other models {best_f1:.3f}"
-        return f"{own.model}: micro-F1 {own.micro_f1:.3f} on {tested}{compared}."
+        return _micro_f1_summary(rows, tested)
     if not baselines:
         return f"{own.model} labels {percent(own.accuracy)} of {tested} correctly."
     best = max(baselines, key=lambda row: row.accuracy)
     return accuracy_comparison((own.model, own.accuracy), (best.model, best.accuracy), texts)
+
+
+def _micro_f1_summary(rows: Sequence["LeaderboardRow"], tested: str) -> str:
+    """Return a sentence that compares the micro-F1 of the model and of the best baseline."""
+    own, baselines = rows[0], rows[1:]
+    if not baselines:
+        return f"{own.model}: micro-F1 {own.micro_f1:.3f} on {tested}."
+    best = max(baselines, key=lambda row: row.micro_f1 or 0.0)
+    ahead, behind = sorted((own, best), key=lambda row: -(row.micro_f1 or 0.0))
+    scores = f"{ahead.micro_f1:.3f}", f"{behind.micro_f1:.3f}"
+    if scores[0] == scores[1]:
+        return f"{own.model} and {best.model} have the same micro-F1 ({scores[0]}) on {tested}."
+    compared = f"{ahead.model} is ahead of {behind.model} in micro-F1 on {tested}"
+    return f"{compared}: {scores[0]}, compared with {scores[1]}."
 
 
 def _show_confusion(console: Console, scores: Scores) -> None:

@@ -126,6 +126,13 @@ def contribution_strength(explanation: Explanation, column: int) -> Floats:
     return strength
 
 
+def missing_attention(explanation: Explanation) -> str:
+    """Return a note about a text without a word that the network knows, or an empty string."""
+    if explanation.weights is None or explanation.weights.any():
+        return ""
+    return "The network knows none of the words in this text: there is no attention to show."
+
+
 def missing_words(explanation: Explanation) -> str:
     """Return a note about a text without words to shade, or an empty string for other texts."""
     if explanation.is_empty:

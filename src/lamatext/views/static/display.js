@@ -205,10 +205,12 @@ export function showWord(place, explanation, view, t, without) {
 }
 
 /** Remarks for outliers, for texts without known words, and for long texts. */
-export function noteOf({ spans, window, outlier, outlier_score: score }) {
+export function noteOf({ spans, weights, window, outlier, outlier_score: score }) {
   const notes = [];
   if (!spans.some(([start, end]) => end > start)) {
     notes.push("The model knows none of the words in this text: its prediction does not depend on them.");
+  } else if (weights?.length && !weights.some(row => row.some(Boolean))) {
+    notes.push("The network knows none of the words in this text: there is no attention to show.");
   }
   if (outlier) {
     const than = score > 1 ? "every validation text" : `${Math.min(100 * score, 99.9).toFixed(1)} % of the validation texts`;

@@ -41,7 +41,7 @@ def test_only_the_first_ten_classes_are_listed() -> None:
 
     line = summary_lines(Summary("a.csv", 15, classes, WORDS, 1.0, 0, 0, 0))[0]
 
-    assert line.endswith("09 6.7 % and 5 more")
+    assert line.endswith("'09' 6.7 % and 5 more")
 
 
 def test_a_summary_without_problems_says_so() -> None:

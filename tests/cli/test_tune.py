@@ -158,7 +158,9 @@ def test_ctrl_c_keeps_the_study(
     answer = lamatext(*SEARCH)
 
     assert answer.status == 130
-    assert "the study with 0 trials is kept in tuned. Continue it with:\n  lamatext tune" in answer.err
+    assert (
+        "the study with 0 trials is kept in tuned. Continue it with:\n  lamatext tune" in answer.err
+    )
     assert (place / "tuned" / "study.sqlite3").is_file()
 
 

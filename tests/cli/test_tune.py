@@ -158,9 +158,8 @@ def test_ctrl_c_keeps_the_study(
     answer = lamatext(*SEARCH)
 
     assert answer.status == 130
-    assert (
-        "the study with 0 trials is kept in tuned. Continue it with:\n  lamatext tune" in answer.err
-    )
+    assert "the study with 0 trials is kept in tuned. Continue it" in answer.err
+    assert answer.err.rstrip().endswith("lamatext " + " ".join(SEARCH))
     assert (place / "tuned" / "study.sqlite3").is_file()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.test_commands import SMALL
+from tests.corpora import write_csv
 
 
 @pytest.fixture
@@ -17,7 +18,9 @@ def own(place: Path) -> Path:
 def test_the_report_is_written_and_its_verdict_printed(
     lamatext: Command, place: Path, own: Path
 ) -> None:
-    answer = lamatext("report", own.name, "reviews.csv", "--out", "page.html")
+    write_csv(place / "held-out.csv", 60, seed=7)
+
+    answer = lamatext("report", own.name, "held-out.csv", "--out", "page.html")
 
     assert answer.status == 0, answer.err
     assert "For this model, removing the 20 % most attended words" in answer.out

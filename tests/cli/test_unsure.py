@@ -57,10 +57,11 @@ def test_a_threshold_is_found_printed_and_saved(model: Path, lamatext: Command) 
 
 
 def test_without_save_the_model_stays_as_it_is(model: Path, lamatext: Command) -> None:
+    write_csv(Path("held-out.csv"), 60, seed=7)
     before = {path.name: path.read_bytes() for path in model.iterdir()}
 
     answer = lamatext(
-        "evaluate", str(model), "reviews.csv", "--target-accuracy", "0.9", "--json", "-q"
+        "evaluate", str(model), "held-out.csv", "--target-accuracy", "0.9", "--json", "-q"
     )
 
     threshold = json.loads(answer.out)["threshold"]
@@ -82,7 +83,8 @@ def test_a_target_out_of_range_is_an_error(
 
 
 def test_a_target_that_no_threshold_reaches_names_the_best(model: Path, lamatext: Command) -> None:
-    rows = list(csv.reader(Path("reviews.csv").read_text().splitlines()))
+    write_csv(Path("held-out.csv"), 60, seed=7)
+    rows = list(csv.reader(Path("held-out.csv").read_text().splitlines()))
     swap = {"pos": "neg", "neg": "pos"}
     with Path("wrong.csv").open("w") as file:
         csv.writer(file).writerows([rows[0], *([text, swap[label]] for text, label in rows[1:])])

@@ -20,12 +20,15 @@ def start() -> SavedModel:
     return classifier.fit(TEXTS[:100], LABELS[:100])._saved_model()
 
 
-def split_with(old: int, new: int, *, validation: int, start: SavedModel) -> Split:
+def split_with(
+    old: int, new: int, *, validation: int, start: SavedModel, multi_label: bool = False
+) -> Split:
     """Return the split of some old and new texts, of which every third is a validation text."""
     texts = pa.chunked_array([TEXTS[:old] + TEXTS[100 : 100 + new]], pa.large_string())
     rows = np.arange(len(texts))
     held_out = rows[::3][-validation:]
-    return validate_on_new_texts(Split(np.setdiff1d(rows, held_out), held_out), texts, start)
+    split = Split(np.setdiff1d(rows, held_out), held_out)
+    return validate_on_new_texts(split, texts, start, multi_label=multi_label)
 
 
 def test_known_validation_texts_are_trained_on(start: SavedModel) -> None:
@@ -44,6 +47,16 @@ def test_with_too_few_new_texts_the_validation_texts_are_trained_on(start: Saved
 
     assert len(split.validation) == 44
     assert split.train.tolist() == list(range(130))
+    assert split.is_mostly_known
+
+
+def test_with_several_labels_per_text_too_few_new_texts_leave_the_validation_set_as_it_is(
+    start: SavedModel,
+) -> None:
+    split = split_with(100, 30, validation=44, start=start, multi_label=True)
+
+    assert len(split.validation) == 44
+    assert not np.isin(split.validation, split.train).any()
     assert split.is_mostly_known
 
 

@@ -134,7 +134,7 @@ def train(  # noqa: PLR0913 - data, recipe, and where and how it runs
     options = _RunOptions([str(c) for c in classes], pick_device(device), checkpoint, progress)
     texts, labels, split = _join(train, validation, recipe, classes)
     if start is not None:
-        split = validate_on_new_texts(split, texts, start)
+        split = validate_on_new_texts(split, texts, start, multi_label=labels.ndim == 2)
     weights = _check_weights(sample_weight, len(train))
     unlabelled = None
     if teacher_labels is not None:

@@ -38,12 +38,15 @@ MOSTLY_KNOWN = 0.5  # share of the texts from which on the n-gram model is fitte
 FEWEST_NEW = 20  # validation texts that the saved model was not trained on, to validate with them
 
 
-def validate_on_new_texts(split: Split, texts: pa.ChunkedArray, start: SavedModel) -> Split:
+def validate_on_new_texts(
+    split: Split, texts: pa.ChunkedArray, start: SavedModel, *, multi_label: bool
+) -> Split:
     """Move validation texts that a saved model was trained on to the training set of a warm start.
 
     They are recognized by the saved model's sketch of its training texts. It is a sample, so of
     large training sets it may leave only a part of the new texts for validation. If too few are
-    left, all texts are trained on, and the validation texts are no evidence.
+    left, all texts are trained on, and the validation texts are no evidence. With several labels
+    per text the validation set then stays as it is, because the thresholds are chosen on it.
     """
     described = all_training_data(start.facts, start.recipe)
     facts = [data.facts["sketch"] for data in described if "sketch" in data.facts]
@@ -57,7 +60,8 @@ def validate_on_new_texts(split: Split, texts: pa.ChunkedArray, start: SavedMode
         return split
     validation = split.validation[is_new[split.validation]]
     if len(validation) < FEWEST_NEW:
-        validation, moved = split.validation, split.validation
+        validation = split.validation
+        moved = validation[:0] if multi_label else validation
     else:
         moved = np.setdiff1d(split.validation, validation)
     train = np.union1d(split.train, moved)

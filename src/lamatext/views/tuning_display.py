@@ -152,7 +152,7 @@ def _value(value: Any) -> str:
 
 
 def front_and_chosen(front: Sequence[Trial], chosen: Trial) -> list[Trial]:
-    """Return the trials on the Pareto front of a tuning run, followed by a chosen one beside it."""
+    """Return the tuning trials on the Pareto front, then the chosen trial if it is not on it."""
     return [*front, *([] if chosen.number in {trial.number for trial in front} else [chosen])]
 
 

@@ -155,7 +155,7 @@ def shards_in_folder(folder: Path, split: str) -> list[Path]:
 
 
 def check_one_kind(root: Path, shards: Sequence[Path]) -> None:
-    """Raise DataError if tables of another kind, which would not be read, lie beside the shards."""
+    """Raise DataError if the folder also holds tables of other kinds, which would not be read."""
     others = _other_tables(root, shards)
     if others and not all(path.name.startswith(f"{_SPLITS[0]}-") for path in shards):
         raise DataError(

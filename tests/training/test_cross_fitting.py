@@ -736,6 +736,14 @@ def test_only_texts_with_counted_ngrams_and_with_weight_are_cross_fitted(
     assert list(held_out) == [10, 12, 14, 16, 18, 20, 22, 24]
 
 
+def test_texts_that_the_continued_model_was_trained_on_are_no_evidence() -> None:
+    fields = dict.fromkeys(cross_fitting.NgramFitter.__dataclass_fields__)
+    is_known = np.array([True, False, False, True])
+    fitter = cross_fitting.NgramFitter(**fields | {"is_known": is_known})
+
+    assert fitter.is_evidence(np.array([3, 1, 0])).tolist() == [False, True, False]
+
+
 @pytest.mark.parametrize("below", [500, 20])
 @pytest.mark.parametrize(("old", "new"), [(300, 0), (300, 100), (80, 220)])
 def test_a_model_continued_on_its_own_texts_does_not_become_too_sure(
